@@ -1,0 +1,66 @@
+//! A load program: drives the real HTTP API of `omoi serve` processes that it starts itself, on both stores, and
+//! prints each figure beside the raw limit of the same machine, measured in the same run.
+//!
+//! The timing decides nothing: the exit code is 0 unless something failed or came out wrong, such as an
+//! acknowledged event that is not stored.
+
+mod bare;
+mod bench;
+mod load;
+mod machine;
+mod measure;
+mod omoi;
+mod place;
+mod postgres;
+mod proc;
+mod proxy;
+mod raw;
+mod report;
+mod sample;
+mod viewer;
+mod wire;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Context;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: Option<bench::Args>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The raw limit of single posts: appends each body to a file and answers once it is on disk.
+    #[command(hide = true)]
+    BareServer {
+        #[arg(long)]
+        file: PathBuf,
+    },
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let args = Args::parse();
+    if let Some(Command::BareServer { file }) = args.command {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(bare::serve(&file))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let run = args.run.context("nothing to measure: --omoi is missing")?;
+    // One thread, so that the generator leaves as much of the machine as it can to what it measures.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        // What runs when this is dropped are the children's ends.
+        tokio::select! {
+            done = measure::all(run) => done,
+            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+            _ = terminated.recv() => Ok(ExitCode::from(143)),
+        }
+    })
+}

@@ -1,0 +1,17 @@
+//! Everything a provider needs to start one sandbox, and the environment that its worker finds there.
+//!
+//! A launch has one secret, the sandbox's own token, and no place for another: what is added to the
+//! environment is a `PlainEnv`, which refuses names that carry secrets. It is made anew for each attempt and
+//! never written down.
+
+mod context;
+mod env;
+mod place;
+mod spec;
+mod work;
+
+pub use context::{Revision, TaskBrief, TaskContext, TicketBrief};
+pub use env::{ENV_VALUE_BYTES_MAX, EnvError, PlainEnv};
+pub use place::{Repository, Resources, SandboxToken, WORKSPACE_PATH};
+pub use spec::LaunchSpec;
+pub use work::{AgentKind, AgentLaunch, ExecutionMode, Gates, Limits, Resume, SpecLaunch};

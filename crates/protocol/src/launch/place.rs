@@ -1,0 +1,70 @@
+//! The place that a sandbox is: its size, its work tree and the key to its door.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the repository lies inside a sandbox, unless its provider has reasons for another place.
+pub const WORKSPACE_PATH: &str = "/workspace";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Resources {
+    pub memory_gb: u32,
+    pub cpu: u32,
+    pub disk_gb: u32,
+}
+
+impl Resources {
+    pub const CAP: Self = Self { memory_gb: 8, cpu: 4, disk_gb: 10 };
+
+    /// No more of anything than `CAP` allows.
+    #[must_use]
+    pub fn capped(self) -> Self {
+        Self {
+            memory_gb: self.memory_gb.min(Self::CAP.memory_gb),
+            cpu: self.cpu.min(Self::CAP.cpu),
+            disk_gb: self.disk_gb.min(Self::CAP.disk_gb),
+        }
+    }
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self { memory_gb: 4, cpu: 2, disk_gb: 8 }
+    }
+}
+
+/// The work tree that the sandbox gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repository {
+    /// The project's mirror as seen through the door: a URL or path without credentials.
+    pub url: String,
+    /// `owner/name` at the forge.
+    pub full_name: Option<String>,
+    /// The one branch that may be pushed.
+    pub branch_name: String,
+    pub base_commit: String,
+    pub workspace_path: String,
+}
+
+/// Opens the door for one sandbox. `Debug` hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SandboxToken(String);
+
+impl SandboxToken {
+    pub fn new(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SandboxToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SandboxToken(hidden)")
+    }
+}

@@ -1,0 +1,141 @@
+//! What the worker is to do: which agent it drives, in which mode, how far, and from where it goes on.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{SpecId, SpecPhase};
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum ExecutionMode {
+    /// Reads and writes up what it found.
+    Exploration,
+    #[default]
+    Implementation,
+    /// Judges what another attempt has made.
+    Validation,
+}
+
+impl ExecutionMode {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exploration => "exploration",
+            Self::Implementation => "implementation",
+            Self::Validation => "validation",
+        }
+    }
+
+    pub(super) const fn agent_type(self) -> &'static str {
+        match self {
+            Self::Exploration => "planner",
+            Self::Implementation => "implementer",
+            Self::Validation => "validator",
+        }
+    }
+}
+
+/// Which agent the worker drives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum AgentKind {
+    #[default]
+    Builtin,
+    ClaudeCode,
+    /// Any that speaks the Agent Client Protocol.
+    Acp,
+    /// Follows a script; for the demo and tests.
+    Scripted,
+}
+
+impl AgentKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::ClaudeCode => "claude_code",
+            Self::Acp => "acp",
+            Self::Scripted => "scripted",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentLaunch {
+    pub kind: AgentKind,
+    pub model: Option<String>,
+    /// planner, implementer, validator and so on; None leaves it to the mode.
+    pub agent_type: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Limits {
+    /// Of one query.
+    pub max_turns: u32,
+    /// Of one query.
+    pub max_budget_usd: f64,
+    pub max_iterations: u32,
+    /// Of all iterations.
+    pub max_total_cost_usd: f64,
+    /// Of all iterations.
+    pub max_duration_seconds: u64,
+    /// Of the whole sandbox, from booting to its last push.
+    pub wall_clock_seconds: u64,
+}
+
+impl Limits {
+    pub const DEFAULT: Self = Self {
+        max_turns: 50,
+        max_budget_usd: 10.0,
+        max_iterations: 10,
+        max_total_cost_usd: 20.0,
+        max_duration_seconds: 3_600,
+        wall_clock_seconds: 5_400,
+    };
+
+    /// A phase of a spec is one long query.
+    pub const SPEC_PHASE: Self =
+        Self { max_turns: 150, max_budget_usd: 50.0, max_total_cost_usd: 50.0, ..Self::DEFAULT };
+}
+
+const _: () = assert!(Limits::DEFAULT.max_duration_seconds < Limits::DEFAULT.wall_clock_seconds);
+const _: () = assert!(Limits::DEFAULT.max_budget_usd <= Limits::DEFAULT.max_total_cost_usd);
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Gates {
+    pub clean_git: bool,
+    pub code_pushed: bool,
+    pub pr_created: bool,
+    pub tests: bool,
+}
+
+impl Gates {
+    pub const ALL: Self = Self { clean_git: true, code_pushed: true, pr_created: true, tests: true };
+    pub const NONE: Self = Self { clean_git: false, code_pushed: false, pr_created: false, tests: false };
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SpecLaunch {
+    pub spec_id: SpecId,
+    pub phase: SpecPhase,
+    pub title: String,
+    pub description: String,
+    /// The outputs of earlier phases, by phase.
+    pub phase_context: Map<String, Value>,
+}
+
+/// An agent's session to go on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resume {
+    pub session_id: String,
+    pub transcript: Option<Vec<u8>>,
+}

@@ -1,0 +1,22 @@
+//! The words that the server, the worker, the command line and the pages share. Data only: no I/O, no rules.
+
+pub mod agent;
+pub mod event;
+pub mod id;
+pub mod launch;
+pub mod live;
+pub mod message;
+pub mod outcome;
+pub mod page;
+pub mod problem;
+pub mod project;
+pub mod result;
+pub mod sandbox;
+pub mod spec;
+pub mod task;
+pub mod ticket;
+pub mod token;
+pub mod word;
+
+pub use id::*;
+pub use word::*;

@@ -1,0 +1,166 @@
+//! A sandbox: one attempt at one task; and the bodies of its endpoints.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    AgentId, EventId, ProjectId, ProviderKind, SandboxId, SandboxStatus, TaskId, TaskStatus,
+    event::StoredEvent,
+};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Sandbox {
+    pub id: SandboxId,
+    pub task_id: Option<TaskId>,
+    pub project_id: Option<ProjectId>,
+    pub agent_id: Option<AgentId>,
+    pub provider: ProviderKind,
+    pub status: SandboxStatus,
+    /// Fences older holders of the same task.
+    pub generation: i64,
+    pub lease_expires_at: Option<Timestamp>,
+    pub branch_name: Option<String>,
+    pub labels: BTreeMap<String, String>,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    pub last_heartbeat_at: Option<Timestamp>,
+    /// Why it ended, in one word.
+    pub end_reason: Option<String>,
+}
+
+/// A sandbox that somebody runs elsewhere joins with this.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AttachSandbox {
+    /// Chosen by the caller, or made here.
+    #[serde(default)]
+    pub sandbox_id: Option<SandboxId>,
+    /// A pending task to take with it.
+    #[serde(default)]
+    pub task_id: Option<TaskId>,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// The one time the token is shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SandboxAttached {
+    pub sandbox: Sandbox,
+    /// Valid for this sandbox alone, while its lease lasts.
+    pub token: String,
+}
+
+/// The answer to one posted event.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct EventReceived {
+    /// `received`.
+    pub status: String,
+    pub sandbox_id: SandboxId,
+    pub event_type: String,
+    pub event_id: EventId,
+    pub seq: i64,
+    pub timestamp: Timestamp,
+    /// Why the event changed nothing, when it meant to: the code of the refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+/// The answer to a batch: every event, in the order they came.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct EventsReceived {
+    pub status: String,
+    pub sandbox_id: SandboxId,
+    pub events: Vec<EventReceived>,
+}
+
+/// Events newest first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct EventPage {
+    pub events: Vec<StoredEvent>,
+    pub total_count: i64,
+    pub sandbox_id: SandboxId,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct HeartbeatSummary {
+    pub count: i64,
+    pub first_heartbeat: Option<Timestamp>,
+    pub last_heartbeat: Option<Timestamp>,
+}
+
+/// Events without heartbeats, newest first, with stable cursors.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Trajectory {
+    pub sandbox_id: SandboxId,
+    pub events: Vec<StoredEvent>,
+    pub heartbeat_summary: HeartbeatSummary,
+    /// All events, heartbeats included.
+    pub total_events: i64,
+    /// All events without heartbeats.
+    pub trajectory_events: i64,
+    /// The oldest event of this page, when there are more in the direction asked for.
+    pub next_cursor: Option<EventId>,
+    /// The newest event of this page.
+    pub prev_cursor: Option<EventId>,
+    pub has_more: bool,
+}
+
+/// A worker's direct word that its task is over.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TaskComplete {
+    pub task_id: TaskId,
+    #[serde(default = "yes")]
+    #[cfg_attr(feature = "schema", schema(default = true))]
+    pub success: bool,
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub result: Option<Value>,
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(max_length = 20_000))]
+    pub error_message: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TaskCompleted {
+    /// `accepted`.
+    pub status: String,
+    pub task_id: TaskId,
+    pub new_status: TaskStatus,
+    pub unblocked_tasks: Vec<TaskId>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Transcript {
+    pub sandbox_id: SandboxId,
+    pub session_id: String,
+    pub created_at: Timestamp,
+    pub transcript_b64: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Diff {
+    pub event_id: EventId,
+    pub sandbox_id: SandboxId,
+    pub file_path: String,
+    pub full_diff: String,
+}

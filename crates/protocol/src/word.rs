@@ -1,0 +1,178 @@
+//! The closed sets of words: statuses, kinds and types. Each is spelt once and the same everywhere.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{word:?} is not a {set}; it is one of {known}")]
+pub struct WordError {
+    pub set: &'static str,
+    pub word: String,
+    pub known: &'static str,
+}
+
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident, $set:literal { $($(#[$vdoc:meta])* $variant:ident = $word:literal),+ $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+        pub enum $name {
+            $($(#[$vdoc])* #[serde(rename = $word)] $variant),+
+        }
+
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = WordError;
+            fn from_str(word: &str) -> Result<Self, WordError> {
+                match word {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(WordError { set: $set, word: word.to_owned(), known: concat!($($word, " "),+).trim_ascii_end() }),
+                }
+            }
+        }
+    )*};
+}
+
+words! {
+    Priority, "priority" { Critical = "CRITICAL", High = "HIGH", Medium = "MEDIUM", Low = "LOW" }
+
+    TicketType, "ticket type" {
+        Feature = "feature", Bug = "bug", Refactor = "refactor", Docs = "docs", Test = "test", Chore = "chore",
+    }
+
+    TicketStatus, "ticket status" {
+        Backlog = "backlog", Analyzing = "analyzing", Building = "building", BuildingDone = "building-done",
+        Testing = "testing", Done = "done", Cancelled = "cancelled",
+    }
+
+    TaskStatus, "task status" {
+        Pending = "pending", Assigned = "assigned", Running = "running",
+        Completed = "completed", Failed = "failed", Cancelled = "cancelled",
+    }
+
+    SandboxStatus, "sandbox status" {
+        /// Claimed; the place for it is being made.
+        Creating = "creating",
+        /// Its worker has reported.
+        Running = "running",
+        Completed = "completed",
+        Failed = "failed",
+        /// The lease ran out; the task has gone on without it.
+        Lost = "lost",
+        /// Somebody or something ended it.
+        Terminated = "terminated",
+    }
+
+    SpecStatus, "spec status" {
+        Draft = "draft", Requirements = "requirements", Design = "design",
+        Executing = "executing", Completed = "completed", Failed = "failed",
+    }
+
+    SpecPhase, "spec phase" {
+        Explore = "explore", Prd = "prd", Requirements = "requirements",
+        Design = "design", Tasks = "tasks", Sync = "sync",
+    }
+
+    /// Where sandboxes live.
+    ProviderKind, "provider" {
+        Local = "local", Docker = "docker", Daytona = "daytona", Kubernetes = "kubernetes", External = "external",
+    }
+
+    EventSource, "event source" { Agent = "agent", Worker = "worker", System = "system" }
+
+    MessageType, "message type" {
+        UserMessage = "user_message", Interrupt = "interrupt", GuardianNudge = "guardian_nudge", System = "system",
+    }
+
+    MessageState, "message state" {
+        Queued = "queued",
+        /// Handed to the worker, not yet in front of the agent.
+        Delivered = "delivered",
+        /// In front of the agent.
+        Injected = "injected",
+        Acknowledged = "acknowledged",
+        Expired = "expired",
+    }
+
+    /// Why an attempt failed; decides whether and when it is tried again.
+    FailureKind, "failure kind" {
+        /// The agent gave up or reported an error of its own.
+        Agent = "agent",
+        /// Declared checks ran and did not pass.
+        Checks = "checks",
+        /// A limit of turns, money or time was reached.
+        Limit = "limit",
+        /// The worker fell silent and its lease ran out.
+        Lost = "lost",
+        /// The worker's process ended by itself.
+        Crashed = "crashed",
+        OutOfMemory = "out_of_memory",
+        TimedOut = "timed_out",
+        /// The sandbox could not be made.
+        Spawn = "spawn",
+        /// Model, network or forge were not to be reached.
+        Unavailable = "unavailable",
+        /// Configuration, permission or input that a repeat would meet again.
+        Invalid = "invalid",
+    }
+
+    ResultType, "result type" {
+        Implementation = "implementation", Analysis = "analysis", Fix = "fix",
+        Design = "design", Test = "test", Documentation = "documentation",
+    }
+
+    /// Whether an outcome has been proven.
+    Verification, "verification" { Unverified = "unverified", Verified = "verified", Disputed = "disputed" }
+
+    /// What an operator's token allows. Each role includes those before it.
+    Role, "role" { Viewer = "viewer", Operator = "operator", Admin = "admin" }
+
+    /// How far an attached agent may be relied on.
+    AgentStatus, "agent status" { Idle = "idle", Running = "running", Degraded = "degraded", Failed = "failed" }
+
+    /// What becomes of a task when one it depends on fails or is cancelled.
+    DependencyPolicy, "dependency policy" { Block = "block", Skip = "skip", Fail = "fail" }
+}
+
+impl TaskStatus {
+    /// Nothing changes such a task any more, except that a failed or cancelled one may be retried.
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+impl SandboxStatus {
+    /// It may hold its task.
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Creating | Self::Running)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_spelt_alike_in_text_and_json() {
+        for status in TaskStatus::ALL {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+            assert_eq!(status.as_str().parse::<TaskStatus>().as_ref(), Ok(status));
+        }
+        let error = "urgent".parse::<Priority>().unwrap_err();
+        assert_eq!(error.to_string(), r#""urgent" is not a priority; it is one of CRITICAL HIGH MEDIUM LOW"#);
+    }
+}

@@ -1,0 +1,283 @@
+//! The table of keys. Each line is the whole truth about one key: its documentation, name, type, the form it is
+//! written in, its default, and the environment variables that set it, the first of which wins.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{
+    DatabaseUrl, Error, HostPort, LogFormat, ServerRole, SqliteSynchronous,
+    form::{
+        BOOST, DELAY, FRACTION, Form, HOSTS, JSON_DEPTH, Kind, LOG_FILTER, ORIGINS, PATH, PERIOD, SIZE, URL,
+        count, count_or_zero,
+    },
+    load::Reader,
+};
+
+/// What is known of a key before any value is read.
+#[derive(Debug)]
+pub struct Key {
+    /// Dotted: `server.listen`.
+    pub name: &'static str,
+    pub env: &'static [&'static str],
+    pub default: &'static str,
+    /// What values it takes, in words.
+    pub accepts: &'static str,
+    /// Lines, each with the space that follows the comment sign.
+    pub(super) doc: &'static [&'static str],
+    pub(super) kind: Kind,
+}
+
+impl Key {
+    pub fn doc(&self) -> String {
+        self.doc.concat().trim_start().to_owned()
+    }
+
+    pub(super) fn named(name: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// The key somebody who wrote `name` most likely meant.
+    pub(super) fn nearest(name: &str) -> &'static Self {
+        KEYS.iter().min_by_key(|key| edit_distance(name, key.name)).expect("there are keys")
+    }
+}
+
+/// Characters to add, drop or replace to get from one text to the other.
+fn edit_distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+macro_rules! key {
+    ($name:expr, $type:ty, $form:expr, $default:literal, [$($env:literal),+], [$($doc:literal),+]) => {{
+        const FORM: Form<$type> = $form;
+        Key { name: $name, env: &[$($env),+], default: $default, doc: &[$($doc),+], accepts: FORM.accepts, kind: FORM.kind }
+    }};
+}
+
+macro_rules! config {
+    (
+        Config {
+            $($(#[doc = $top_doc:literal])+ $top:ident: $top_type:ty, $top_form:expr, $top_default:literal, $top_env:tt;)+
+        }
+        $(
+            #[doc = $section_doc:literal]
+            $section:ident: $Section:ident {
+                $($(#[doc = $doc:literal])+ $key:ident: $type:ty, $form:expr, $default:literal, $env:tt;)+
+            }
+        )+
+    ) => {
+        /// Everything that can be set, in one value.
+        #[derive(Debug, Clone)]
+        pub struct Config {
+            $($(#[doc = $top_doc])+ pub $top: $top_type,)+
+            $(#[doc = $section_doc] pub $section: $Section,)+
+        }
+
+        $(
+            #[doc = $section_doc]
+            #[derive(Debug, Clone)]
+            pub struct $Section { $($(#[doc = $doc])+ pub $key: $type,)+ }
+        )+
+
+        pub const KEYS: &[Key] = &[
+            $(key!(stringify!($top), $top_type, $top_form, $top_default, $top_env, [$($top_doc),+]),)+
+            $($(
+                key!(concat!(stringify!($section), ".", stringify!($key)), $type, $form, $default, $env, [$($doc),+]),
+            )+)+
+        ];
+
+        /// Name and documentation of each section.
+        pub(super) const SECTIONS: &[(&str, &str)] = &[$((stringify!($section), $section_doc)),+];
+
+        impl Config {
+            pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+                Ok(Self {
+                    $($top: reader.read(stringify!($top), &$top_form)?,)+
+                    $($section: $Section {
+                        $($key: reader.read(concat!(stringify!($section), ".", stringify!($key)), &$form)?,)+
+                    },)+
+                })
+            }
+        }
+    };
+}
+
+config! {
+    Config {
+        /// Where Omoi keeps what it owns: the database, repositories, blobs, and this file as omoi.yaml.
+        /// Without HOME the default is ./omoi-data.
+        data_dir: PathBuf, PATH, "~/.local/share/omoi", ["OMOI_DATA_DIR"];
+    }
+
+    /// The HTTP server.
+    server: Server {
+        /// Address the server listens on.
+        listen: HostPort, HostPort::FORM, "127.0.0.1:18000", ["OMOI_LISTEN"];
+        /// Which parts run in this process: all of them, requests alone, or loops alone.
+        role: ServerRole, ServerRole::FORM, "all", ["OMOI_ROLE"];
+        /// Host names that requests may be addressed to, besides localhost and the listen address.
+        allowed_hosts: Vec<String>, HOSTS, "", ["OMOI_ALLOWED_HOSTS"];
+        /// Origins of web pages, besides the server's own, that may call the API.
+        allowed_origins: Vec<String>, ORIGINS, "", ["OMOI_ALLOWED_ORIGINS"];
+        /// Address under which workers and people reach the server; empty: the listen address.
+        public_url: Option<String>, URL, "", ["OMOI_PUBLIC_URL", "CALLBACK_URL"];
+        /// How long requests and loops may take to finish once the process is asked to stop.
+        shutdown_grace: Duration, DELAY, "10s", ["OMOI_SHUTDOWN_GRACE"];
+    }
+
+    /// The database.
+    database: Database {
+        /// Which database; empty: SQLite in the data directory.
+        url: DatabaseUrl, DatabaseUrl::FORM, "", ["OMOI_DATABASE_URL", "DATABASE_URL"];
+        /// Connections held to the database.
+        pool_size: usize, count(), "8", ["OMOI_DATABASE_POOL_SIZE"];
+        /// How long to wait for a connection.
+        connect_timeout: Duration, PERIOD, "10s", ["OMOI_DATABASE_CONNECT_TIMEOUT"];
+        /// How long one statement may take.
+        statement_timeout: Duration, PERIOD, "30s", ["OMOI_DATABASE_STATEMENT_TIMEOUT"];
+    }
+
+    /// How the embedded store works.
+    store: Store {
+        /// When SQLite waits for the disk. full: an acknowledged event survives a power cut.
+        /// normal: faster, and a power cut may take the last commits.
+        sqlite_synchronous: SqliteSynchronous, SqliteSynchronous::FORM, "full", ["OMOI_STORE_SQLITE_SYNCHRONOUS"];
+    }
+
+    /// What one caller may ask for. A request beyond a limit is refused and the refusal names the limit.
+    limits: Limits {
+        /// Size of one event.
+        event_bytes_max: usize, SIZE, "1MiB", ["OMOI_LIMITS_EVENT_BYTES_MAX"];
+        /// Size of a request's body.
+        body_bytes_max: usize, SIZE, "8MiB", ["OMOI_LIMITS_BODY_BYTES_MAX"];
+        /// Events in one request.
+        batch_events_max: usize, count(), "1000", ["OMOI_LIMITS_BATCH_EVENTS_MAX"];
+        /// Size of one message to a worker.
+        message_bytes_max: usize, SIZE, "64KiB", ["OMOI_LIMITS_MESSAGE_BYTES_MAX"];
+        /// Writes that may wait for the store.
+        write_queue_max: usize, count(), "4096", ["OMOI_LIMITS_WRITE_QUEUE_MAX"];
+        /// Requests per second of one token, in the long run; 0: no limit.
+        requests_per_second: u32, count_or_zero(), "20000", ["OMOI_LIMITS_REQUESTS_PER_SECOND"];
+        /// Requests of one token that may come at once.
+        request_burst: u32, count(), "40000", ["OMOI_LIMITS_REQUEST_BURST"];
+        /// Requests with a wrong token per minute from one address.
+        failed_logins_per_minute: u32, count(), "30", ["OMOI_LIMITS_FAILED_LOGINS_PER_MINUTE"];
+        /// Open live streams.
+        viewers_max: usize, count(), "4096", ["OMOI_LIMITS_VIEWERS_MAX"];
+        /// Levels of nesting in JSON that comes in.
+        json_depth_max: usize, JSON_DEPTH, "64", ["OMOI_LIMITS_JSON_DEPTH_MAX"];
+        /// How long one request may take, live streams excepted.
+        request_timeout: Duration, PERIOD, "30s", ["OMOI_LIMITS_REQUEST_TIMEOUT"];
+    }
+
+    /// Who may act for a task, and for how long.
+    lease: Lease {
+        /// How long a sandbox holds its task after it was last heard of.
+        duration: Duration, PERIOD, "2m", ["OMOI_LEASE_DURATION"];
+        /// How long after the end of its lease a sandbox may still report what it did.
+        late_report_grace: Duration, DELAY, "1h", ["OMOI_LEASE_LATE_REPORT_GRACE"];
+    }
+
+    /// Messages to workers.
+    message: Message {
+        /// When a delivered message that was not acknowledged is offered again.
+        offer_again_after: Duration, PERIOD, "30s", ["OMOI_MESSAGE_OFFER_AGAIN_AFTER"];
+        /// How often one message is offered before it expires.
+        deliveries_max: u32, count(), "5", ["OMOI_MESSAGE_DELIVERIES_MAX"];
+        /// How old a message may get before it expires.
+        expire_after: Duration, PERIOD, "24h", ["OMOI_MESSAGE_EXPIRE_AFTER"];
+        /// How long a worker's request for messages may wait for one.
+        long_poll_max: Duration, DELAY, "30s", ["OMOI_MESSAGE_LONG_POLL_MAX"];
+        /// Messages that may wait for one worker.
+        queue_max: usize, count(), "1000", ["OMOI_MESSAGE_QUEUE_MAX"];
+    }
+
+    /// Live streams of events.
+    live: Live {
+        /// How long a viewer may take nothing before it is disconnected.
+        viewer_stall_timeout: Duration, PERIOD, "10s", ["OMOI_LIVE_VIEWER_STALL_TIMEOUT"];
+        /// Recent events kept in memory; a viewer further behind reads from the store.
+        ring_events: usize, count(), "8192", ["OMOI_LIVE_RING_EVENTS"];
+        /// How often a quiet stream is pinged.
+        ping_interval: Duration, PERIOD, "30s", ["OMOI_LIVE_PING_INTERVAL"];
+        /// How long events are collected before they are sent together; 0: not at all.
+        coalesce: Duration, DELAY, "10ms", ["OMOI_LIVE_COALESCE"];
+    }
+
+    /// Further attempts at a failed task. The wait doubles from base to cap, give or take the jitter.
+    retry: Retry {
+        /// Attempts after the first, where the task does not say.
+        max_retries: u32, count_or_zero(), "3", ["OMOI_RETRY_MAX_RETRIES"];
+        /// Wait before the second attempt.
+        base: Duration, DELAY, "1s", ["OMOI_RETRY_BASE"];
+        /// Longest wait.
+        cap: Duration, DELAY, "1m", ["OMOI_RETRY_CAP"];
+        /// Share of the wait by which it is made longer or shorter at random.
+        jitter: f64, FRACTION, "0.25", ["OMOI_RETRY_JITTER"];
+    }
+
+    /// Which pending task goes next: the one with the highest score, a weighted sum of shares from 0 to 1.
+    task_queue: TaskQueue {
+        /// Weight of the priority.
+        weight_priority: f64, FRACTION, "0.45", ["OMOI_TASK_QUEUE_WEIGHT_PRIORITY", "TQ_W_P"];
+        /// Weight of the time waited.
+        weight_age: f64, FRACTION, "0.2", ["OMOI_TASK_QUEUE_WEIGHT_AGE", "TQ_W_A"];
+        /// Weight of the deadline's nearness.
+        weight_deadline: f64, FRACTION, "0.15", ["OMOI_TASK_QUEUE_WEIGHT_DEADLINE", "TQ_W_D"];
+        /// Weight of the number of tasks that wait for this one.
+        weight_blockers: f64, FRACTION, "0.15", ["OMOI_TASK_QUEUE_WEIGHT_BLOCKERS", "TQ_W_B"];
+        /// Weight of the attempts left.
+        weight_retry: f64, FRACTION, "0.05", ["OMOI_TASK_QUEUE_WEIGHT_RETRY", "TQ_W_R"];
+        /// Waiting longer than this counts no more.
+        age_cap: Duration, PERIOD, "1h", ["OMOI_TASK_QUEUE_AGE_CAP", "TQ_AGE_CEILING"];
+        /// A deadline nearer than this counts, and boosts the score.
+        deadline_slack: Duration, PERIOD, "15m", ["OMOI_TASK_QUEUE_DEADLINE_SLACK", "TQ_SLA_URGENCY_WINDOW"];
+        /// More waiting tasks than this count no more.
+        blocker_cap: u32, count(), "10", ["OMOI_TASK_QUEUE_BLOCKER_CAP", "TQ_BLOCKER_CEILING"];
+        /// What the score of a task near its deadline is multiplied by.
+        deadline_boost: f64, BOOST, "1.25", ["OMOI_TASK_QUEUE_DEADLINE_BOOST", "TQ_SLA_BOOST_MULTIPLIER"];
+        /// A task that waited longer than this scores at least the floor.
+        starvation_age: Duration, PERIOD, "2h", ["OMOI_TASK_QUEUE_STARVATION_AGE", "TQ_STARVATION_LIMIT"];
+        /// The least score of a task that waited too long.
+        starvation_floor: f64, FRACTION, "0.6", ["OMOI_TASK_QUEUE_STARVATION_FLOOR", "TQ_STARVATION_FLOOR_SCORE"];
+        /// Tasks of one project that may be assigned or running together.
+        max_concurrent_per_project: u32, count(), "5",
+            ["OMOI_TASK_QUEUE_MAX_CONCURRENT_PER_PROJECT", "MAX_CONCURRENT_TASKS_PER_PROJECT"];
+    }
+
+    /// Agents that somebody runs elsewhere, and how their silence is judged.
+    agent: Agent {
+        /// How long an idle agent's heartbeat counts.
+        heartbeat_ttl_idle: Duration, PERIOD, "30s", ["OMOI_AGENT_HEARTBEAT_TTL_IDLE"];
+        /// How long a running agent's heartbeat counts.
+        heartbeat_ttl_running: Duration, PERIOD, "15s", ["OMOI_AGENT_HEARTBEAT_TTL_RUNNING"];
+        /// Heartbeats missed in a row after which an agent is degraded.
+        missed_degraded: u32, count(), "2", ["OMOI_AGENT_MISSED_DEGRADED"];
+        /// Heartbeats missed in a row after which an agent has failed.
+        missed_failed: u32, count(), "3", ["OMOI_AGENT_MISSED_FAILED"];
+    }
+
+    /// The log, on standard error.
+    log: Log {
+        /// Lines for people, or one JSON object per line.
+        format: LogFormat, LogFormat::FORM, "human", ["OMOI_LOG_FORMAT"];
+        /// What is logged: a level, or levels by module.
+        filter: String, LOG_FILTER, "info", ["OMOI_LOG", "RUST_LOG"];
+    }
+
+    /// What is told to outside observers.
+    telemetry: Telemetry {
+        /// OTLP collector that traces are sent to over HTTP, such as http://localhost:4318; empty: none.
+        /// Takes a program built with the otlp feature.
+        otlp_endpoint: Option<String>, URL, "", ["OMOI_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+    }
+}

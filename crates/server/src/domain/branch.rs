@@ -1,0 +1,194 @@
+//! Branch names: `fix/42-login-loops`. A name is made once per task; every later attempt works on the same
+//! branch.
+
+use omoi_protocol::{Priority, TicketType};
+
+const SLUG_CHARS_MAX: usize = 25;
+const LABEL_CHARS_MAX: usize = 40;
+
+/// What a branch is numbered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Label<'a> {
+    /// The ticket's number in its project.
+    Ticket(u32),
+    /// A short id, for a task that has no ticket.
+    Task(&'a str),
+}
+
+/// The branch of a task: the one it has, or else `name`, made unique.
+pub fn branch_for(task_branch: Option<&str>, name: &str, taken: impl Fn(&str) -> bool) -> String {
+    task_branch.map_or_else(|| unique(name, taken), str::to_owned)
+}
+
+pub fn name(kind: TicketType, priority: Priority, label: Label<'_>, title: &str) -> String {
+    let prefix = prefix(kind, priority);
+    let label = match label {
+        Label::Ticket(number) => number.to_string(),
+        Label::Task(id) => {
+            Some(slug(id, LABEL_CHARS_MAX)).filter(|id| !id.is_empty()).unwrap_or("task".to_owned())
+        }
+    };
+    let slug = slug(title, SLUG_CHARS_MAX);
+    if slug.is_empty() { format!("{prefix}/{label}") } else { format!("{prefix}/{label}-{slug}") }
+}
+
+/// The name itself, or the first of `name-2`, `name-3`, … that is free.
+pub fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    if !taken(name) {
+        return name.to_owned();
+    }
+    let mut numbered = (2u32..).map(|number| format!("{name}-{number}"));
+    numbered.find(|name| !taken(name)).expect("no repository has four billion branches")
+}
+
+fn prefix(kind: TicketType, priority: Priority) -> &'static str {
+    match kind {
+        TicketType::Bug if priority == Priority::Critical => "hotfix",
+        TicketType::Bug => "fix",
+        TicketType::Feature => "feature",
+        TicketType::Refactor => "refactor",
+        TicketType::Docs => "docs",
+        TicketType::Test => "test",
+        TicketType::Chore => "chore",
+    }
+}
+
+/// The words of a text in `a-z0-9`, joined by single hyphens. Letters of other scripts and apostrophes drop
+/// out of their word; everything else ends it.
+fn slug(text: &str, chars_max: usize) -> String {
+    let mut slug = String::with_capacity(chars_max);
+    let mut word_ended = false;
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() {
+            if word_ended && !slug.is_empty() {
+                slug.push('-');
+            }
+            word_ended = false;
+            slug.push(c.to_ascii_lowercase());
+        } else if !(c.is_alphanumeric() || matches!(c, '\'' | '’')) {
+            word_ended = true;
+        }
+        if slug.len() >= chars_max {
+            break;
+        }
+    }
+    slug.truncate(chars_max);
+    slug.truncate(slug.trim_end_matches('-').len());
+    slug
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The rules of `git check-ref-format --branch`.
+    fn is_valid_ref(branch: &str) -> bool {
+        let full = format!("refs/heads/{branch}");
+        let forbidden = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
+        !branch.starts_with('-')
+            && !full.contains(forbidden)
+            && !["..", "@{", "//"].iter().any(|part| full.contains(part))
+            && !full.ends_with(['/', '.'])
+            && full.split('/').all(|part| !part.starts_with('.') && !part.ends_with(".lock"))
+    }
+
+    fn ticket(title: &str) -> String {
+        name(TicketType::Feature, Priority::Medium, Label::Ticket(42), title)
+    }
+
+    #[test]
+    fn the_prefix_follows_type_and_priority() {
+        let table = [
+            (TicketType::Feature, Priority::Medium, "feature"),
+            (TicketType::Feature, Priority::Critical, "feature"),
+            (TicketType::Bug, Priority::High, "fix"),
+            (TicketType::Bug, Priority::Critical, "hotfix"),
+            (TicketType::Refactor, Priority::Low, "refactor"),
+            (TicketType::Docs, Priority::Critical, "docs"),
+            (TicketType::Test, Priority::Medium, "test"),
+            (TicketType::Chore, Priority::Medium, "chore"),
+        ];
+        for (kind, priority, prefix) in table {
+            assert_eq!(
+                name(kind, priority, Label::Ticket(7), "Go"),
+                format!("{prefix}/7-go"),
+                "{kind} {priority}"
+            );
+        }
+    }
+
+    #[test]
+    fn titles_become_short_plain_slugs() {
+        let table = [
+            ("Login loops", "feature/42-login-loops"),
+            ("  --Don't  panic!! ", "feature/42-dont-panic"),
+            ("snake_case/and.dots", "feature/42-snake-case-and-dots"),
+            ("A title that is far too long for a branch", "feature/42-a-title-that-is-far-too-l"),
+            ("aaaaaaaaaaaaaaaaaaaaaaaa bbb", "feature/42-aaaaaaaaaaaaaaaaaaaaaaaa"),
+            ("naïve café", "feature/42-nave-caf"),
+            ("修正", "feature/42"),
+            ("🦀", "feature/42"),
+            ("", "feature/42"),
+            ("..", "feature/42"),
+            ("a..b@{c}.lock", "feature/42-a-b-c-lock"),
+            ("x\0y\nz\u{7f}", "feature/42-x-y-z"),
+        ];
+        for (title, expected) in table {
+            assert_eq!(ticket(title), expected, "{title:?}");
+            assert!(is_valid_ref(expected), "{expected}");
+        }
+    }
+
+    #[test]
+    fn a_task_without_ticket_is_numbered_by_its_short_id() {
+        let of = |id| name(TicketType::Chore, Priority::Low, Label::Task(id), "Tidy up");
+        for (id, expected) in [
+            ("3f9a", "chore/3f9a-tidy-up"),
+            ("A..b.lock", "chore/a-b-lock-tidy-up"),
+            ("", "chore/task-tidy-up"),
+        ] {
+            assert_eq!(of(id), expected, "{id:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_in_use_gets_the_first_free_number() {
+        let branches = ["fix/1-a", "fix/1-a-2", "fix/1-b"];
+        let taken = |name: &str| branches.contains(&name);
+        for (wanted, expected) in [("fix/1-a", "fix/1-a-3"), ("fix/1-b", "fix/1-b-2"), ("fix/1-c", "fix/1-c")]
+        {
+            assert_eq!(unique(wanted, taken), expected);
+        }
+    }
+
+    #[test]
+    fn a_retry_works_on_the_branch_of_its_task() {
+        let taken = |name: &str| name == "fix/1-a";
+        assert_eq!(branch_for(Some("fix/1-a"), "fix/1-renamed", taken), "fix/1-a");
+        assert_eq!(branch_for(None, "fix/1-a", taken), "fix/1-a-2");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_title_git_takes_the_name(
+            title in any::<String>(), id in any::<String>(), number: u32,
+            kind in prop::sample::select(TicketType::ALL), priority in prop::sample::select(Priority::ALL),
+        ) {
+            for label in [Label::Ticket(number), Label::Task(&id)] {
+                let name = name(kind, priority, label, &title);
+                prop_assert!(is_valid_ref(&name), "{name:?}");
+                prop_assert!(name.len() <= "refactor/".len() + LABEL_CHARS_MAX + 1 + SLUG_CHARS_MAX);
+            }
+        }
+
+        #[test]
+        fn slugs_keep_their_shape(title in "[a-zA-Z0-9 ._'é/-]{0,60}") {
+            let slug = slug(&title, SLUG_CHARS_MAX);
+            prop_assert!(slug.len() <= SLUG_CHARS_MAX);
+            prop_assert!(slug.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'));
+            prop_assert!(!slug.starts_with('-') && !slug.ends_with('-') && !slug.contains("--"), "{slug}");
+        }
+    }
+}

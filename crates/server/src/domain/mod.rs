@@ -1,0 +1,12 @@
+//! The rules: pure functions of what is stored and of the time the caller passes in. No `async`, no I/O, no
+//! clock and no randomness live here, so every rule is tested as a table.
+
+pub mod lease;
+pub mod retry;
+pub mod task;
+
+pub mod report;
+pub mod score;
+
+pub mod branch;
+pub mod graph;

@@ -1,0 +1,283 @@
+//! What an event of a sandbox means for its task. Most events mean nothing and are only kept; a handful
+//! report that the attempt began or how it ended. Whether the report is accepted is decided by the task.
+//!
+//! An agent that runs in a continuous loop finishes once per iteration; there the loop's own end is what
+//! counts.
+
+pub use omoi_protocol::event::is_heartbeat;
+use omoi_protocol::{
+    FailureKind,
+    outcome::{Outcome, PullRequest, Tokens},
+};
+use serde_json::Value;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    Started,
+    /// The worker's own account of it; nothing in it is proven yet.
+    Completed {
+        outcome: Box<Outcome>,
+    },
+    Failed {
+        kind: FailureKind,
+        error: String,
+    },
+}
+
+/// Whether [`meaning`] may have an answer. Cheap, and asked before an event's data is parsed.
+pub fn is_trigger(event_type: &str) -> bool {
+    matches!(
+        event_type,
+        "agent.started" | "agent.completed" | "agent.failed" | "agent.error" | "continuous.completed"
+    )
+}
+
+/// Left out of a trajectory. The heartbeats of a spec stay in, because they tell its phase.
+pub fn is_trajectory_noise(event_type: &str) -> bool {
+    matches!(event_type, "agent.heartbeat" | "heartbeat")
+}
+
+pub fn meaning(event_type: &str, data: &Value) -> Option<Report> {
+    match event_type {
+        "agent.started" => Some(Report::Started),
+        "agent.completed" => {
+            let loop_goes_on = data["continuous"] == true;
+            (!loop_goes_on).then(|| end_of_agent(data))
+        }
+        "continuous.completed" => Some(end_of_loop(data)),
+        "agent.failed" => Some(failed(FailureKind::Agent, data)),
+        "agent.error" => {
+            let is_fatal = data["fatal"] == true || data["phase"] == "initialization";
+            is_fatal.then(|| failed(FailureKind::Agent, data))
+        }
+        _ => None,
+    }
+}
+
+fn end_of_agent(data: &Value) -> Report {
+    if data["success"] == false { failed(FailureKind::Agent, data) } else { completed(data) }
+}
+
+fn end_of_loop(data: &Value) -> Report {
+    if *field(data, "validation_passed") == true {
+        return completed(data);
+    }
+    let kind = match data["stop_reason"].as_str() {
+        Some(reason) if reason.starts_with("max_") && reason.ends_with("_reached") => FailureKind::Limit,
+        Some("consecutive_errors") => FailureKind::Agent,
+        _ => FailureKind::Checks,
+    };
+    failed(kind, data)
+}
+
+fn completed(data: &Value) -> Report {
+    let text = |key| field(data, key).as_str().map(str::to_owned);
+    let count = |key| field(data, key).as_u64();
+    let amount = |key| field(data, key).as_f64();
+    let outcome = Outcome {
+        output: text("final_output"),
+        turns: count("turns"),
+        cost_usd: amount("cost_usd").or_else(|| amount("total_cost_usd")),
+        tokens: tokens(data),
+        session_id: text("session_id").or_else(|| text("last_session_id")),
+        stop_reason: text("stop_reason"),
+        branch_name: text("branch_name"),
+        commit: text("commit"),
+        pr: count("pr_number").zip(text("pr_url")).map(|(number, url)| PullRequest { number, url }),
+        ..Outcome::succeeded()
+    };
+    Report::Completed { outcome: Box::new(outcome) }
+}
+
+/// Nothing, rather than zeros, where the worker did not count.
+fn tokens(data: &Value) -> Option<Tokens> {
+    let count = |key| field(data, key).as_u64();
+    let (input, output) = (count("input_tokens"), count("output_tokens"));
+    (input.is_some() || output.is_some()).then(|| Tokens {
+        input_tokens: input.unwrap_or(0),
+        output_tokens: output.unwrap_or(0),
+        cache_read_tokens: count("cache_read_tokens").unwrap_or(0),
+        cache_write_tokens: count("cache_write_tokens").unwrap_or(0),
+    })
+}
+
+/// `guess` gives way to the kind that the event itself names.
+fn failed(guess: FailureKind, data: &Value) -> Report {
+    let kind = data["failure_kind"].as_str().and_then(|kind| kind.parse().ok()).unwrap_or(guess);
+    let text = |key| data[key].as_str().filter(|text| !text.trim().is_empty());
+    let error = match (text("error"), text("stop_reason")) {
+        (Some(error), _) => error.to_owned(),
+        (None, Some(stop_reason)) => format!("the agent stopped without success: {stop_reason}"),
+        (None, None) => "the agent stopped without success and gave no reason".to_owned(),
+    };
+    Report::Failed { kind, error }
+}
+
+/// A loop reports most of its numbers one level down, in `state`.
+fn field<'a>(data: &'a Value, key: &str) -> &'a Value {
+    match &data[key] {
+        Value::Null => &data["state"][key],
+        value => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fails(kind: FailureKind, error: &str) -> Option<Report> {
+        Some(Report::Failed { kind, error: error.to_owned() })
+    }
+
+    fn completes(outcome: Outcome) -> Option<Report> {
+        Some(Report::Completed { outcome: Box::new(outcome) })
+    }
+
+    #[test]
+    fn events_that_tell_of_a_start_or_a_success() {
+        let table = [
+            ("agent.started", json!({}), Some(Report::Started)),
+            ("agent.started", json!(null), Some(Report::Started)),
+            ("agent.completed", json!({}), completes(Outcome::succeeded())),
+            ("agent.completed", json!({"success": null}), completes(Outcome::succeeded())),
+            (
+                "agent.completed",
+                json!({"success": true, "continuous": false}),
+                completes(Outcome::succeeded()),
+            ),
+            ("continuous.completed", json!({"validation_passed": true}), completes(Outcome::succeeded())),
+            (
+                "continuous.completed",
+                json!({"state": {"validation_passed": true}}),
+                completes(Outcome::succeeded()),
+            ),
+        ];
+        for (event_type, data, expected) in table {
+            assert_eq!(meaning(event_type, &data), expected, "{event_type} {data}");
+        }
+    }
+
+    #[test]
+    fn a_success_keeps_what_the_worker_said_of_it() {
+        let agent = json!({
+            "turns": 3, "cost_usd": 0.5, "final_output": "done", "session_id": "s", "input_tokens": 7,
+            "branch_name": "fix/1-a", "commit": "c0ffee", "transcript_b64": "…", "pr_url": "not opened yet",
+        });
+        let expected = Outcome {
+            turns: Some(3),
+            cost_usd: Some(0.5),
+            output: Some("done".to_owned()),
+            session_id: Some("s".to_owned()),
+            tokens: Some(Tokens { input_tokens: 7, ..Tokens::default() }),
+            branch_name: Some("fix/1-a".to_owned()),
+            commit: Some("c0ffee".to_owned()),
+            ..Outcome::succeeded()
+        };
+        assert_eq!(meaning("agent.completed", &agent), completes(expected));
+
+        let pr_url = "https://forge/9";
+        let state = json!({"validation_passed": true, "pr_number": 9, "pr_url": pr_url, "total_cost_usd": 2});
+        let looped = json!({"stop_reason": "validation_passed", "state": state});
+        let expected = Outcome {
+            stop_reason: Some("validation_passed".to_owned()),
+            cost_usd: Some(2.0),
+            pr: Some(PullRequest { number: 9, url: pr_url.to_owned() }),
+            ..Outcome::succeeded()
+        };
+        assert_eq!(meaning("continuous.completed", &looped), completes(expected));
+    }
+
+    #[test]
+    fn events_that_tell_of_a_failure() {
+        use FailureKind::*;
+        let stopped = |reason| json!({"validation_passed": false, "stop_reason": reason, "error": "e"});
+        let table = [
+            ("agent.failed", json!({"error": "e"}), Agent),
+            ("agent.failed", json!({"error": "e", "failure_kind": "out_of_memory"}), OutOfMemory),
+            ("agent.failed", json!({"error": "e", "failure_kind": "bad luck"}), Agent),
+            ("agent.error", json!({"error": "e", "fatal": true}), Agent),
+            ("agent.error", json!({"error": "e", "phase": "initialization"}), Agent),
+            ("agent.completed", json!({"error": "e", "success": false}), Agent),
+            ("continuous.completed", stopped("max_iterations_reached"), Limit),
+            ("continuous.completed", stopped("max_cost_reached"), Limit),
+            ("continuous.completed", stopped("max_duration_reached"), Limit),
+            ("continuous.completed", stopped("consecutive_errors"), Agent),
+            ("continuous.completed", stopped("completion_signal"), Checks),
+            ("continuous.completed", json!({"error": "e"}), Checks),
+            ("continuous.completed", json!({"error": "e", "failure_kind": "unavailable"}), Unavailable),
+        ];
+        for (event_type, data, kind) in table {
+            assert_eq!(meaning(event_type, &data), fails(kind, "e"), "{event_type} {data}");
+        }
+    }
+
+    #[test]
+    fn events_that_change_nothing() {
+        let table = [
+            ("agent.completed", json!({"continuous": true})),
+            ("agent.completed", json!({"continuous": true, "success": false})),
+            ("agent.error", json!({"error": "one tool call went wrong"})),
+            ("agent.error", json!({"phase": "initial_task"})),
+            ("agent.tool_use", json!({"tool": "Bash"})),
+            ("agent.heartbeat", json!({})),
+            ("spec.phase_completed", json!({"success": false})),
+            ("AGENT.COMPLETED", json!({})),
+            ("", json!({})),
+        ];
+        for (event_type, data) in table {
+            assert_eq!(meaning(event_type, &data), None, "{event_type} {data}");
+        }
+    }
+
+    #[test]
+    fn a_failure_always_has_words() {
+        let silent = "the agent stopped without success and gave no reason";
+        for (data, error) in [
+            (json!({}), silent),
+            (json!({"error": " "}), silent),
+            (json!({"error": {"code": 1}}), silent),
+            (json!({"stop_reason": "refusal"}), "the agent stopped without success: refusal"),
+            (json!({"stop_reason": "refusal", "error": "no"}), "no"),
+        ] {
+            assert_eq!(meaning("agent.failed", &data), fails(FailureKind::Agent, error), "{data}");
+        }
+    }
+
+    #[test]
+    fn the_cheap_check_agrees_with_the_meaning() {
+        let fatal = json!({"fatal": true});
+        for event_type in [
+            "agent.started",
+            "agent.completed",
+            "agent.failed",
+            "agent.error",
+            "continuous.completed",
+            "agent.heartbeat",
+            "heartbeat",
+            "spec.heartbeat",
+            "agent.stream_error",
+            "spec.phase_failed",
+            "",
+        ] {
+            assert_eq!(is_trigger(event_type), meaning(event_type, &fatal).is_some(), "{event_type}");
+        }
+    }
+
+    #[test]
+    fn heartbeats_and_what_a_trajectory_leaves_out() {
+        for (event_type, heartbeat, noise) in [
+            ("agent.heartbeat", true, true),
+            ("heartbeat", true, true),
+            ("spec.heartbeat", true, false),
+            ("agent.message", false, false),
+        ] {
+            assert_eq!(
+                (is_heartbeat(event_type), is_trajectory_noise(event_type)),
+                (heartbeat, noise),
+                "{event_type}"
+            );
+        }
+    }
+}

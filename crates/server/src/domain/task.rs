@@ -1,0 +1,381 @@
+//! The life of a task: `pending → assigned → running → completed / failed / cancelled`. A transition returns
+//! the next state and the effects it wants; storing both, in the transaction that read the state, is the
+//! caller's part.
+//!
+//! Reports carry the generation of the reporter's lease, and late news changes nothing: a report from an
+//! older lease, or about a task that is over, is refused. Failures bring the decision of [`super::retry`]
+//! with them, so that a task is either offered again or over in the same step, and never rests in between.
+
+use jiff::Timestamp;
+use omoi_protocol::{FailureKind, SandboxId, SandboxStatus, TaskStatus};
+
+use super::{
+    lease::{Lease, PassedOn},
+    retry::RetryDecision,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskState {
+    Pending,
+    Assigned(Lease),
+    Running(Lease),
+    Completed,
+    Failed { kind: FailureKind },
+    Cancelled,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskEvent {
+    Claimed(Lease),
+    Started {
+        generation: i64,
+    },
+    Completed {
+        generation: i64,
+    },
+    Failed {
+        generation: i64,
+        kind: FailureKind,
+        retry: RetryDecision,
+    },
+    /// `retry` is the decision for [`FailureKind::Lost`].
+    LeaseExpired {
+        retry: RetryDecision,
+    },
+    Cancelled,
+    /// Somebody wants it tried once more.
+    Retried,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// The sandbox holds nothing any more: its work is kept, then its place is removed.
+    EndSandbox { sandbox: SandboxId, status: SandboxStatus },
+    /// Count one retry more, and hold the task back until then.
+    OfferAgain { not_before: Timestamp },
+    /// Count retries from zero, and hold nothing back.
+    OfferAfresh,
+    /// Those that wait for this task have one unmet dependency less.
+    ReleaseDependants,
+    /// Those that wait for this task do so in vain; the dependency policy of each says what becomes of it.
+    SettleDependants,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{event:?} changes nothing on a task that is {status}: {reason}")]
+pub struct Refused {
+    pub status: TaskStatus,
+    pub event: &'static str,
+    pub reason: Reason,
+}
+
+impl Refused {
+    pub fn code(&self) -> &'static str {
+        match self.reason {
+            Reason::PassedOn(_) => "lease_passed_on",
+            Reason::Final => "task_final",
+            Reason::Held => "task_held",
+            Reason::NotHeld => "not_running",
+            Reason::LeaseLasts => "lease_lasts",
+            Reason::NotOver => "not_over",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    #[error(transparent)]
+    PassedOn(#[from] PassedOn),
+    #[error("it is over")]
+    Final,
+    #[error("a sandbox holds it")]
+    Held,
+    #[error("no sandbox holds it")]
+    NotHeld,
+    #[error("its lease has not run out")]
+    LeaseLasts,
+    #[error("only what failed or was cancelled is retried")]
+    NotOver,
+}
+
+pub type Transition = (TaskState, Vec<Effect>);
+
+impl TaskState {
+    pub fn apply(&self, event: TaskEvent, now: Timestamp) -> Result<Transition, Refused> {
+        let name = event.name();
+        self.next(event, now).map_err(|reason| Refused { status: self.status(), event: name, reason })
+    }
+
+    pub fn status(&self) -> TaskStatus {
+        match self {
+            Self::Pending => TaskStatus::Pending,
+            Self::Assigned(_) => TaskStatus::Assigned,
+            Self::Running(_) => TaskStatus::Running,
+            Self::Completed => TaskStatus::Completed,
+            Self::Failed { .. } => TaskStatus::Failed,
+            Self::Cancelled => TaskStatus::Cancelled,
+        }
+    }
+
+    pub fn lease(&self) -> Option<&Lease> {
+        match self {
+            Self::Assigned(lease) | Self::Running(lease) => Some(lease),
+            Self::Pending | Self::Completed | Self::Failed { .. } | Self::Cancelled => None,
+        }
+    }
+
+    fn next(&self, event: TaskEvent, now: Timestamp) -> Result<Transition, Reason> {
+        match event {
+            TaskEvent::Claimed(lease) => match self {
+                Self::Pending => Ok((Self::Assigned(lease), vec![])),
+                Self::Assigned(_) | Self::Running(_) => Err(Reason::Held),
+                Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
+            },
+            TaskEvent::Started { generation } => {
+                let lease = self.lease_of(generation)?;
+                Ok((Self::Running(lease.clone()), vec![]))
+            }
+            // The report of the start may have been lost, so an assigned task ends like a running one.
+            TaskEvent::Completed { generation } => {
+                let ended = end(self.lease_of(generation)?, SandboxStatus::Completed);
+                Ok((Self::Completed, vec![ended, Effect::ReleaseDependants]))
+            }
+            TaskEvent::Failed { generation, kind, retry } => {
+                Ok(failed(self.lease_of(generation)?, kind, retry, now))
+            }
+            TaskEvent::LeaseExpired { retry } => match self {
+                Self::Assigned(lease) | Self::Running(lease) if lease.is_expired(now) => {
+                    Ok(failed(lease, FailureKind::Lost, retry, now))
+                }
+                Self::Assigned(_) | Self::Running(_) => Err(Reason::LeaseLasts),
+                Self::Pending => Err(Reason::NotHeld),
+                Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
+            },
+            TaskEvent::Cancelled => match self {
+                Self::Pending => Ok((Self::Cancelled, vec![Effect::SettleDependants])),
+                Self::Assigned(lease) | Self::Running(lease) => {
+                    let ended = end(lease, SandboxStatus::Terminated);
+                    Ok((Self::Cancelled, vec![ended, Effect::SettleDependants]))
+                }
+                Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
+            },
+            TaskEvent::Retried => match self {
+                Self::Failed { .. } | Self::Cancelled => Ok((Self::Pending, vec![Effect::OfferAfresh])),
+                Self::Completed => Err(Reason::Final),
+                Self::Pending | Self::Assigned(_) | Self::Running(_) => Err(Reason::NotOver),
+            },
+        }
+    }
+
+    /// The lease in whose name a reporter of this generation may speak.
+    fn lease_of(&self, generation: i64) -> Result<&Lease, Reason> {
+        match self {
+            Self::Assigned(lease) | Self::Running(lease) => {
+                lease.fence().check(generation)?;
+                Ok(lease)
+            }
+            Self::Pending => Err(Reason::PassedOn(PassedOn { reporter: generation })),
+            Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
+        }
+    }
+}
+
+impl TaskEvent {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Claimed(_) => "claimed",
+            Self::Started { .. } => "started",
+            Self::Completed { .. } => "completed",
+            Self::Failed { .. } => "failed",
+            Self::LeaseExpired { .. } => "lease expired",
+            Self::Cancelled => "cancelled",
+            Self::Retried => "retried",
+        }
+    }
+}
+
+fn failed(lease: &Lease, kind: FailureKind, retry: RetryDecision, now: Timestamp) -> Transition {
+    let ended = match kind {
+        FailureKind::Lost => end(lease, SandboxStatus::Lost),
+        _ => end(lease, SandboxStatus::Failed),
+    };
+    match retry {
+        RetryDecision::Again { after } => {
+            let not_before = now.saturating_add(after).unwrap_or(Timestamp::MAX);
+            (TaskState::Pending, vec![ended, Effect::OfferAgain { not_before }])
+        }
+        RetryDecision::GiveUp { .. } => (TaskState::Failed { kind }, vec![ended, Effect::SettleDependants]),
+    }
+}
+
+fn end(lease: &Lease, status: SandboxStatus) -> Effect {
+    Effect::EndSandbox { sandbox: lease.holder.clone(), status }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Effect::*, TaskState::*, *};
+    use crate::domain::retry::GiveUp;
+
+    const NOW: Timestamp = Timestamp::constant(1_750_000_000, 0);
+    const LATER: Timestamp = Timestamp::constant(1_750_000_060, 0);
+    const AGAIN: RetryDecision = RetryDecision::Again { after: Duration::from_secs(4) };
+    const GIVE_UP: RetryDecision = RetryDecision::GiveUp { reason: GiveUp::Hopeless };
+    const OFFER: Effect = OfferAgain { not_before: Timestamp::constant(1_750_000_004, 0) };
+    const CRASHED: TaskState = Failed { kind: FailureKind::Crashed };
+    const LOST: TaskState = Failed { kind: FailureKind::Lost };
+
+    fn lease(expires_at: Timestamp) -> Lease {
+        Lease { holder: "sbx-5".parse().unwrap(), generation: 5, expires_at }
+    }
+
+    fn held() -> Lease {
+        lease(LATER)
+    }
+
+    fn expired() -> Lease {
+        lease(NOW)
+    }
+
+    fn crash(generation: i64, retry: RetryDecision) -> TaskEvent {
+        TaskEvent::Failed { generation, kind: FailureKind::Crashed, retry }
+    }
+
+    fn ended(status: SandboxStatus) -> Effect {
+        EndSandbox { sandbox: "sbx-5".parse().unwrap(), status }
+    }
+
+    /// One event of each kind, as the holder of generation 5 would cause it.
+    fn all_events() -> Vec<TaskEvent> {
+        vec![
+            TaskEvent::Claimed(held()),
+            TaskEvent::Started { generation: 5 },
+            TaskEvent::Completed { generation: 5 },
+            crash(5, AGAIN),
+            TaskEvent::LeaseExpired { retry: AGAIN },
+            TaskEvent::Cancelled,
+            TaskEvent::Retried,
+        ]
+    }
+
+    fn all_states() -> Vec<TaskState> {
+        let held_states = [Assigned(held()), Running(held()), Assigned(expired()), Running(expired())];
+        [Pending, Completed, CRASHED, Cancelled].into_iter().chain(held_states).collect()
+    }
+
+    #[test]
+    fn what_each_event_does_where_it_is_accepted() {
+        use SandboxStatus as Sandbox;
+        let started = || TaskEvent::Started { generation: 5 };
+        let completed = || TaskEvent::Completed { generation: 5 };
+        let silent = |retry| TaskEvent::LeaseExpired { retry };
+        let proven = || vec![ended(Sandbox::Completed), ReleaseDependants];
+        let hopeless = |status| vec![ended(status), SettleDependants];
+        let offered = |status| vec![ended(status), OFFER];
+        let stopped = || hopeless(Sandbox::Terminated);
+        #[rustfmt::skip]
+        let table = [
+            (Pending,             TaskEvent::Claimed(held()), Assigned(held()), vec![]),
+            (Assigned(held()),    started(),         Running(held()),    vec![]),
+            (Running(held()),     started(),         Running(held()),    vec![]),
+            (Assigned(expired()), started(),         Running(expired()), vec![]),
+            (Assigned(held()),    completed(),       Completed,          proven()),
+            (Running(held()),     completed(),       Completed,          proven()),
+            (Running(expired()),  completed(),       Completed,          proven()),
+            (Assigned(held()),    crash(5, AGAIN),   Pending,            offered(Sandbox::Failed)),
+            (Running(held()),     crash(5, AGAIN),   Pending,            offered(Sandbox::Failed)),
+            (Assigned(held()),    crash(5, GIVE_UP), CRASHED,            hopeless(Sandbox::Failed)),
+            (Running(held()),     crash(5, GIVE_UP), CRASHED,            hopeless(Sandbox::Failed)),
+            (Assigned(expired()), silent(AGAIN),     Pending,            offered(Sandbox::Lost)),
+            (Running(expired()),  silent(AGAIN),     Pending,            offered(Sandbox::Lost)),
+            (Assigned(expired()), silent(GIVE_UP),   LOST,               hopeless(Sandbox::Lost)),
+            (Running(expired()),  silent(GIVE_UP),   LOST,               hopeless(Sandbox::Lost)),
+            (Pending,             TaskEvent::Cancelled, Cancelled,       vec![SettleDependants]),
+            (Assigned(held()),    TaskEvent::Cancelled, Cancelled,       stopped()),
+            (Running(held()),     TaskEvent::Cancelled, Cancelled,       stopped()),
+            (CRASHED,             TaskEvent::Retried, Pending,           vec![OfferAfresh]),
+            (Cancelled,           TaskEvent::Retried, Pending,           vec![OfferAfresh]),
+        ];
+        for (state, event, next, effects) in table {
+            assert_eq!(state.apply(event.clone(), NOW), Ok((next, effects)), "{state:?} on {event:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_and_why() {
+        let silent = || TaskEvent::LeaseExpired { retry: AGAIN };
+        let started = |generation| TaskEvent::Started { generation };
+        let table = [
+            (Assigned(held()), TaskEvent::Claimed(held()), "task_held"),
+            (Running(expired()), TaskEvent::Claimed(held()), "task_held"),
+            (Completed, TaskEvent::Claimed(held()), "task_final"),
+            (Cancelled, TaskEvent::Claimed(held()), "task_final"),
+            (Pending, started(5), "lease_passed_on"),
+            (Pending, TaskEvent::Completed { generation: 5 }, "lease_passed_on"),
+            (Pending, crash(5, AGAIN), "lease_passed_on"),
+            (Assigned(held()), started(4), "lease_passed_on"),
+            (Running(held()), TaskEvent::Completed { generation: 4 }, "lease_passed_on"),
+            (Running(held()), crash(4, GIVE_UP), "lease_passed_on"),
+            (Running(held()), crash(6, GIVE_UP), "lease_passed_on"),
+            (Completed, started(5), "task_final"),
+            (Completed, crash(5, GIVE_UP), "task_final"),
+            (CRASHED, TaskEvent::Completed { generation: 5 }, "task_final"),
+            (Cancelled, TaskEvent::Completed { generation: 5 }, "task_final"),
+            (Pending, silent(), "not_running"),
+            (Assigned(held()), silent(), "lease_lasts"),
+            (Running(held()), silent(), "lease_lasts"),
+            (CRASHED, silent(), "task_final"),
+            (Cancelled, TaskEvent::Cancelled, "task_final"),
+            (Pending, TaskEvent::Retried, "not_over"),
+            (Running(held()), TaskEvent::Retried, "not_over"),
+        ];
+        for (state, event, code) in table {
+            let refused = state.apply(event.clone(), NOW).expect_err("refused");
+            assert_eq!(refused.code(), code, "{state:?} on {event:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_reads_alone() {
+        let late = Completed.apply(TaskEvent::Started { generation: 5 }, NOW).unwrap_err();
+        assert_eq!(late.to_string(), r#""started" changes nothing on a task that is completed: it is over"#);
+        let old = Running(held()).apply(TaskEvent::Completed { generation: 4 }, NOW).unwrap_err();
+        let why = "the lease of generation 4 has passed on";
+        assert_eq!(
+            old.to_string(),
+            format!(r#""completed" changes nothing on a task that is running: {why}"#)
+        );
+    }
+
+    #[test]
+    fn nothing_changes_a_completed_task() {
+        for event in all_events() {
+            assert!(Completed.apply(event.clone(), LATER).is_err(), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn a_task_that_loses_its_holder_ends_that_sandbox_exactly_once() {
+        for state in all_states() {
+            for event in all_events() {
+                let Ok((next, effects)) = state.apply(event.clone(), NOW) else { continue };
+                let ends = effects.iter().filter(|effect| matches!(effect, EndSandbox { .. })).count();
+                let let_go = state.lease().is_some() && next.lease().is_none();
+                assert_eq!(ends, usize::from(let_go), "{state:?} on {event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sandbox_that_fell_silent_cannot_speak_for_the_next_holder() {
+        let (pending, _) = Running(expired()).apply(TaskEvent::LeaseExpired { retry: AGAIN }, NOW).unwrap();
+        let next = Lease { holder: "sbx-6".parse().unwrap(), generation: 6, expires_at: LATER };
+        let (assigned, _) = pending.apply(TaskEvent::Claimed(next.clone()), NOW).unwrap();
+
+        let late = assigned.apply(TaskEvent::Completed { generation: 5 }, NOW).unwrap_err();
+        assert_eq!(late.code(), "lease_passed_on");
+        assert_eq!(assigned.apply(TaskEvent::Started { generation: 6 }, NOW).unwrap().0, Running(next));
+    }
+}

@@ -1,0 +1,125 @@
+//! Agents that attach from outside, and the results that sandboxes hand in.
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use omoi_protocol::{
+    AgentId, TaskId,
+    agent::{Agent, Claim, Heartbeat, HeartbeatAck, NewAgent},
+    page::Page,
+    result::{NewResult, TaskResult},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    extract::{Json, Path, Query},
+    page::{self, Paging},
+    problem::ApiResult,
+};
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get_one))
+        .routes(routes!(heartbeat))
+        .routes(routes!(claim))
+}
+
+pub fn result_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list_results, hand_in))
+}
+
+/// List attached agents, newest first
+#[utoipa::path(get, path = "", params(Paging), responses((status = 200, body = Page<Agent>)), tag = "agents")]
+async fn list(
+    State(api): State<Api>,
+    who: Caller,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<Agent>>> {
+    who.viewer()?;
+    let limit = paging.limit()?;
+    let rows = api.store.agent_list(paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |agent| agent.id.to_string()))
+}
+
+/// Register an agent
+#[utoipa::path(post, path = "", request_body = NewAgent, responses((status = 201, body = Agent)), tag = "agents")]
+async fn create(
+    State(api): State<Api>,
+    who: Caller,
+    Json(new): Json<NewAgent>,
+) -> ApiResult<(StatusCode, Answer<Agent>)> {
+    Ok((StatusCode::CREATED, Answer(api.store.agent_create(who.operator()?, new).await?)))
+}
+
+/// Show an agent
+#[utoipa::path(get, path = "/{id}", params(("id" = AgentId, Path)), responses((status = 200, body = Agent)), tag = "agents")]
+async fn get_one(State(api): State<Api>, who: Caller, Path(id): Path<AgentId>) -> ApiResult<Answer<Agent>> {
+    who.viewer()?;
+    Ok(Answer(api.store.agent_get(&id).await?))
+}
+
+/// Report a sign of life
+#[utoipa::path(post, path = "/{id}/heartbeat", params(("id" = AgentId, Path)), request_body = Heartbeat,
+    responses((status = 200, body = HeartbeatAck)), tag = "agents")]
+async fn heartbeat(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<AgentId>,
+    Json(beat): Json<Heartbeat>,
+) -> ApiResult<Answer<HeartbeatAck>> {
+    who.operator()?;
+    Ok(Answer(api.store.agent_heartbeat(&id, beat).await?))
+}
+
+/// Claim the best task that the agent can do
+///
+/// The claim is a sandbox of provider `external`; its token is in the answer and nowhere else.
+#[utoipa::path(post, path = "/{id}/claim", params(("id" = AgentId, Path)),
+    responses((status = 200, body = Claim), (status = 204, description = "Nothing to do")), tag = "agents")]
+async fn claim(State(api): State<Api>, who: Caller, Path(id): Path<AgentId>) -> ApiResult<Response> {
+    who.operator()?;
+    Ok(match api.store.task_claim_next(&id).await? {
+        Some(claim) => Answer(claim).into_response(),
+        None => StatusCode::NO_CONTENT.into_response(),
+    })
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct OfTask {
+    task_id: TaskId,
+}
+
+/// List the results of a task, oldest first
+#[utoipa::path(get, path = "", params(OfTask, Paging), responses((status = 200, body = Page<TaskResult>)), tag = "results")]
+async fn list_results(
+    State(api): State<Api>,
+    who: Caller,
+    Query(of): Query<OfTask>,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<TaskResult>>> {
+    who.viewer()?;
+    let limit = paging.limit()?;
+    let rows = api.store.result_list(&of.task_id, paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |result| result.id.to_string()))
+}
+
+/// Hand in a result
+///
+/// Only with the token of the sandbox that holds the task.
+#[utoipa::path(post, path = "", request_body = NewResult, responses((status = 201, body = TaskResult)), tag = "results")]
+async fn hand_in(
+    State(api): State<Api>,
+    who: Caller,
+    Json(new): Json<NewResult>,
+) -> ApiResult<(StatusCode, Answer<TaskResult>)> {
+    Ok((StatusCode::CREATED, Answer(api.store.result_create(who.sandbox()?, new).await?)))
+}

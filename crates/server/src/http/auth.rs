@@ -1,0 +1,214 @@
+//! Who calls, and what that allows. Secrets are random and compared by their SHA-256, so a comparison tells nothing
+//! about them by the time it takes.
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU32,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    extract::{ConnectInfo, FromRequestParts},
+    http::{HeaderMap, header, request::Parts},
+};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use omoi_protocol::{Role, SandboxId};
+
+use super::{
+    Api,
+    problem::{ApiError, ApiResult},
+};
+use crate::{
+    config,
+    store::{Bearer, Error, Store, token_hash},
+};
+
+/// How long an answer of the store about a token is believed. A transaction asks for itself.
+const BELIEVED: Duration = Duration::from_secs(1);
+const BELIEVED_MAX: usize = 10_000;
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub struct Caller(Bearer);
+
+impl FromRequestParts<Api> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let from = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+        let secret = bearer(&parts.headers);
+        api.gate.admit(&api.store, secret, from, api.clock.now()).await.map(Self)
+    }
+}
+
+impl Caller {
+    pub fn new(bearer: Bearer) -> Self {
+        Self(bearer)
+    }
+
+    pub fn bearer(&self) -> &Bearer {
+        &self.0
+    }
+
+    /// The name under which deeds are recorded.
+    pub fn name(&self) -> &str {
+        match &self.0 {
+            Bearer::Operator { name, .. } => name,
+            Bearer::Sandbox { id, .. } => id.as_str(),
+        }
+    }
+
+    fn role(&self, needed: Role) -> ApiResult<&str> {
+        match &self.0 {
+            Bearer::Operator { name, role, .. } if *role >= needed => Ok(name),
+            Bearer::Operator { role, .. } => {
+                let detail = format!("this needs the role {needed}, and the token's role is {role}");
+                Err(ApiError::forbidden("role_too_low", detail))
+            }
+            Bearer::Sandbox { .. } => {
+                let detail =
+                    format!("this needs an operator's token with the role {needed}, not a sandbox's");
+                Err(ApiError::forbidden("operator_needed", detail))
+            }
+        }
+    }
+
+    pub fn viewer(&self) -> ApiResult<&str> {
+        self.role(Role::Viewer)
+    }
+
+    pub fn operator(&self) -> ApiResult<&str> {
+        self.role(Role::Operator)
+    }
+
+    pub fn admin(&self) -> ApiResult<&str> {
+        self.role(Role::Admin)
+    }
+
+    /// The sandbox itself, or an operator in its place.
+    pub fn worker_of(&self, id: &SandboxId) -> ApiResult<()> {
+        self.own_or(id, Role::Operator)
+    }
+
+    /// The sandbox itself, or any operator.
+    pub fn reader_of(&self, id: &SandboxId) -> ApiResult<()> {
+        self.own_or(id, Role::Viewer)
+    }
+
+    fn own_or(&self, id: &SandboxId, role: Role) -> ApiResult<()> {
+        match &self.0 {
+            Bearer::Sandbox { id: own, .. } if own == id => Ok(()),
+            Bearer::Sandbox { .. } => {
+                Err(ApiError::forbidden("wrong_sandbox", "the token belongs to another sandbox"))
+            }
+            Bearer::Operator { .. } => self.role(role).map(|_| ()),
+        }
+    }
+
+    /// The sandbox whose token this is.
+    pub fn sandbox(&self) -> ApiResult<&SandboxId> {
+        match &self.0 {
+            Bearer::Sandbox { id, .. } => Ok(id),
+            Bearer::Operator { .. } => {
+                Err(ApiError::forbidden("sandbox_needed", "this needs the token of the sandbox that does it"))
+            }
+        }
+    }
+}
+
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, secret) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+}
+
+/// Knows tokens for a moment, and limits how fast each may call and how often an address may be wrong.
+pub struct Gate {
+    believed: Mutex<HashMap<String, (Bearer, Instant)>>,
+    per_token: Option<DefaultKeyedRateLimiter<String>>,
+    wrong: DefaultKeyedRateLimiter<IpAddr>,
+}
+
+impl Gate {
+    pub fn new(limits: &config::Limits) -> Self {
+        let burst = NonZeroU32::new(limits.request_burst).unwrap_or(NonZeroU32::MIN);
+        let rate = NonZeroU32::new(limits.requests_per_second);
+        let wrong = NonZeroU32::new(limits.failed_logins_per_minute).unwrap_or(NonZeroU32::MIN);
+        Self {
+            believed: Mutex::new(HashMap::new()),
+            per_token: rate.map(|rate| RateLimiter::keyed(Quota::per_second(rate).allow_burst(burst))),
+            wrong: RateLimiter::keyed(Quota::per_minute(wrong)),
+        }
+    }
+
+    pub async fn admit(
+        &self,
+        store: &Store,
+        secret: Option<&str>,
+        from: Option<IpAddr>,
+        now: jiff::Timestamp,
+    ) -> ApiResult<Bearer> {
+        let Some(secret) = secret else {
+            let detail =
+                "send a token in the header `Authorization: Bearer …`; `omoi token create` makes one";
+            return Err(ApiError::unauthorized("token_missing", detail));
+        };
+        let hash = token_hash(secret);
+        let Some(bearer) = self.bearer(store, &hash).await? else {
+            return Err(self.refuse(from));
+        };
+        if bearer.ended_at().is_some_and(|end| end <= now) {
+            return Err(match bearer {
+                Bearer::Sandbox { .. } => Error::TokenEnded.into(),
+                Bearer::Operator { .. } => ApiError::unauthorized("token_expired", "the token has expired"),
+            });
+        }
+        match &self.per_token {
+            Some(limiter) if limiter.check_key(&hash).is_err() => {
+                let detail = "the token calls faster than limits.requests_per_second allows";
+                Err(ApiError::too_many("rate_limited", detail, Duration::from_secs(1)))
+            }
+            _ => Ok(bearer),
+        }
+    }
+
+    async fn bearer(&self, store: &Store, hash: &str) -> Result<Option<Bearer>, Error> {
+        let known = self.believed.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned();
+        if let Some((bearer, at)) = known
+            && at.elapsed() < BELIEVED
+        {
+            return Ok(Some(bearer));
+        }
+        let found = store.token_bearer(hash).await?;
+        let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &found {
+            Some(bearer) => {
+                if believed.len() >= BELIEVED_MAX {
+                    believed.retain(|_, (_, at)| at.elapsed() < BELIEVED);
+                }
+                if believed.len() < BELIEVED_MAX {
+                    believed.insert(hash.to_owned(), (bearer.clone(), Instant::now()));
+                }
+            }
+            None => {
+                believed.remove(hash);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Forgets what it knows, so that a revoked token is refused at once.
+    pub fn forget(&self) {
+        self.believed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn refuse(&self, from: Option<IpAddr>) -> ApiError {
+        if from.is_some_and(|from| self.wrong.check_key(&from).is_err()) {
+            let detail = "too many wrong tokens from this address; wait a minute";
+            return ApiError::too_many("too_many_wrong_tokens", detail, Duration::from_secs(60));
+        }
+        ApiError::unauthorized("token_wrong", "the token is not known here, or was revoked")
+    }
+}

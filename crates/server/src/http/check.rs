@@ -1,0 +1,181 @@
+//! What a body must satisfy beyond its types. The same bounds stand in the OpenAPI document.
+
+use omoi_protocol::{
+    agent::{Heartbeat, NewAgent},
+    message::{MessageReport, NewMessage},
+    project::{NewProject, ProjectPatch},
+    result::NewResult,
+    sandbox::{AttachSandbox, TaskComplete},
+    task::{DependencyList, NewTask, Reason, SetTimeout, TaskPatch},
+    ticket::{NewTicket, TicketPatch},
+    token::NewToken,
+};
+
+pub trait Valid {
+    /// What is wrong, naming the field.
+    fn check(&self) -> Result<(), String>;
+}
+
+const YEAR_SECONDS: i64 = 31_536_000;
+
+pub fn text(field: &str, value: &str, min: usize, max: usize) -> Result<(), String> {
+    let chars = value.chars().count();
+    if chars < min || (min > 0 && value.trim().is_empty()) {
+        return Err(format!("{field} must not be empty"));
+    }
+    if chars > max {
+        return Err(format!("{field} has {chars} characters; {max} are allowed"));
+    }
+    if value.contains('\0') {
+        return Err(format!("{field} holds NUL, which cannot be stored"));
+    }
+    Ok(())
+}
+
+fn some(field: &str, value: Option<&String>, min: usize, max: usize) -> Result<(), String> {
+    value.map_or(Ok(()), |value| text(field, value, min, max))
+}
+
+pub fn range(field: &str, value: Option<i64>, min: i64, max: i64) -> Result<(), String> {
+    match value {
+        Some(n) if !(min..=max).contains(&n) => {
+            Err(format!("{field} is {n}; it must be from {min} to {max}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String> {
+    if values.len() > count_max {
+        return Err(format!("{field} has {} entries; {count_max} are allowed", values.len()));
+    }
+    values.iter().try_for_each(|value| text(field, value, 1, 500))
+}
+
+impl Valid for NewProject {
+    fn check(&self) -> Result<(), String> {
+        text("name", &self.name, 1, 200)?;
+        text("description", &self.description, 0, 20_000)?;
+        some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
+        text("default_branch", &self.default_branch, 1, 200)?;
+        range("max_concurrent", self.max_concurrent, 0, 10_000)
+    }
+}
+
+impl Valid for ProjectPatch {
+    fn check(&self) -> Result<(), String> {
+        some("name", self.name.as_ref(), 1, 200)?;
+        some("description", self.description.as_ref(), 0, 20_000)?;
+        some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
+        some("default_branch", self.default_branch.as_ref(), 1, 200)?;
+        range("max_concurrent", self.max_concurrent, 0, 10_000)
+    }
+}
+
+impl Valid for NewTicket {
+    fn check(&self) -> Result<(), String> {
+        text("title", &self.title, 1, 500)?;
+        text("description", &self.description, 0, 100_000)
+    }
+}
+
+impl Valid for TicketPatch {
+    fn check(&self) -> Result<(), String> {
+        some("title", self.title.as_ref(), 1, 500)?;
+        some("description", self.description.as_ref(), 0, 100_000)
+    }
+}
+
+impl Valid for NewTask {
+    fn check(&self) -> Result<(), String> {
+        text("title", &self.title, 1, 500)?;
+        text("description", &self.description, 0, 100_000)?;
+        text("task_type", &self.task_type, 1, 100)?;
+        text("phase_id", &self.phase_id, 1, 50)?;
+        texts("required_capabilities", &self.required_capabilities, 100)?;
+        texts("owned_files", &self.owned_files, 1_000)?;
+        range("dependencies", Some(self.dependencies.len() as i64), 0, 1_000)?;
+        range("max_retries", self.max_retries, 0, 100)?;
+        range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)
+    }
+}
+
+impl Valid for TaskPatch {
+    fn check(&self) -> Result<(), String> {
+        some("title", self.title.as_ref(), 1, 500)?;
+        some("description", self.description.as_ref(), 0, 100_000)
+    }
+}
+
+impl Valid for DependencyList {
+    fn check(&self) -> Result<(), String> {
+        range("depends_on", Some(self.depends_on.len() as i64), 0, 1_000)
+    }
+}
+
+impl Valid for Reason {
+    fn check(&self) -> Result<(), String> {
+        some("reason", self.reason.as_ref(), 0, 2_000)
+    }
+}
+
+impl Valid for SetTimeout {
+    fn check(&self) -> Result<(), String> {
+        range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)
+    }
+}
+
+impl Valid for AttachSandbox {
+    fn check(&self) -> Result<(), String> {
+        range("labels", Some(self.labels.len() as i64), 0, 100)?;
+        self.labels.iter().try_for_each(|(key, value)| {
+            text("labels", key, 1, 100)?;
+            text("labels", value, 0, 1_000)
+        })
+    }
+}
+
+impl Valid for NewMessage {
+    fn check(&self) -> Result<(), String> {
+        text("content", &self.content, 1, usize::MAX)
+    }
+}
+
+impl Valid for MessageReport {
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Valid for TaskComplete {
+    fn check(&self) -> Result<(), String> {
+        some("error_message", self.error_message.as_ref(), 0, 20_000)
+    }
+}
+
+impl Valid for NewAgent {
+    fn check(&self) -> Result<(), String> {
+        text("name", &self.name, 1, 200)?;
+        text("agent_type", &self.agent_type, 1, 100)?;
+        texts("capabilities", &self.capabilities, 100)
+    }
+}
+
+impl Valid for Heartbeat {
+    fn check(&self) -> Result<(), String> {
+        range("sequence_number", Some(self.sequence_number), 0, i64::MAX)
+    }
+}
+
+impl Valid for NewResult {
+    fn check(&self) -> Result<(), String> {
+        text("summary", &self.summary, 1, 2_000)?;
+        text("content", &self.content, 1, 102_400)
+    }
+}
+
+impl Valid for NewToken {
+    fn check(&self) -> Result<(), String> {
+        text("name", &self.name, 1, 200)
+    }
+}

@@ -1,0 +1,245 @@
+//! Events of a sandbox: posted by its worker, read by anybody who may.
+
+use axum::{
+    Json as Answer,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use jiff::{SignedDuration, Timestamp};
+use omoi_protocol::{
+    EventId, EventSource, SandboxId,
+    event::NewEvent,
+    sandbox::{EventPage, EventReceived, EventsReceived, Trajectory},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    check,
+    extract::{JsonBytes, Path, Query, parse},
+    page,
+    problem::{ApiError, ApiResult},
+};
+use crate::{
+    config::Limits,
+    store::{EventAsk, TrajectoryAsk},
+};
+
+/// How far ahead of ours a worker's clock may be.
+const CLOCK_AHEAD_MAX: SignedDuration = SignedDuration::from_mins(5);
+const TYPE_CHARS_MAX: usize = 100;
+const TRAJECTORY_LIMIT_MAX: i64 = 1000;
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(post_events, get_events)).routes(routes!(get_trajectory))
+}
+
+/// One event, or several in `events`.
+#[derive(Deserialize, ToSchema)]
+struct PostedEvents {
+    /// Dotted, as `agent.tool_use`.
+    #[schema(min_length = 1, max_length = 100)]
+    event_type: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    event_data: Option<Box<RawValue>>,
+    source: Option<EventSource>,
+    /// Counts the worker's events from 1 without a gap. A repeat is harmless.
+    #[schema(minimum = 1)]
+    worker_seq: Option<i64>,
+    /// The worker's clock.
+    timestamp: Option<Timestamp>,
+    #[schema(min_items = 1, max_items = 1000)]
+    events: Option<Vec<PostedEvent>>,
+}
+
+#[derive(Deserialize, ToSchema)]
+struct PostedEvent {
+    #[schema(min_length = 1, max_length = 100)]
+    event_type: String,
+    #[schema(value_type = Option<Object>)]
+    event_data: Option<Box<RawValue>>,
+    source: Option<EventSource>,
+    #[schema(minimum = 1)]
+    worker_seq: Option<i64>,
+    timestamp: Option<Timestamp>,
+}
+
+impl PostedEvent {
+    fn checked(self, limits: &Limits, now: Timestamp) -> ApiResult<NewEvent> {
+        let invalid = |why| ApiError::invalid("validation_failed", why);
+        check::text("event_type", &self.event_type, 1, TYPE_CHARS_MAX).map_err(invalid)?;
+        if self.event_type.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err(invalid("event_type is one word, as agent.tool_use".to_owned()));
+        }
+        check::range("worker_seq", self.worker_seq, 1, i64::MAX - 1).map_err(invalid)?;
+        if self.timestamp.is_some_and(|at| at.duration_since(now) > CLOCK_AHEAD_MAX) {
+            let detail = format!("timestamp lies in the future: here it is {now}; set the worker's clock");
+            return Err(ApiError::invalid("clock_in_future", detail));
+        }
+        let data = match self.event_data {
+            Some(data) if data.get().starts_with('{') => data,
+            Some(_) => return Err(invalid("event_data is an object".to_owned())),
+            None => RawValue::from_string("{}".to_owned()).map_err(|error| invalid(error.to_string()))?,
+        };
+        if data.get().len() > limits.event_bytes_max {
+            let detail =
+                format!("event_data has {} bytes; {} are allowed", data.get().len(), limits.event_bytes_max);
+            return Err(ApiError::too_large("event_too_large", detail));
+        }
+        Ok(NewEvent {
+            event_type: self.event_type,
+            event_data: data,
+            source: self.source.unwrap_or(EventSource::Agent),
+            worker_seq: self.worker_seq,
+        })
+    }
+}
+
+/// Store events
+///
+/// One event, or a batch that is stored whole or not at all. The answer comes after commit: what is acknowledged is
+/// kept. With `worker_seq`, sending again after a lost answer is harmless.
+#[utoipa::path(post, path = "/{id}/events", params(("id" = SandboxId, Path)), request_body = PostedEvents,
+    responses((status = 200, body = Acknowledged)), tag = "sandboxes")]
+async fn post_events(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    JsonBytes(body): JsonBytes,
+) -> ApiResult<Response> {
+    who.worker_of(&id)?;
+    let posted: PostedEvents = parse(&body)?;
+    let now = api.clock.now();
+    match posted {
+        PostedEvents { events: Some(batch), event_type: None, .. } => {
+            if batch.is_empty() || batch.len() > api.limits.batch_events_max {
+                let detail =
+                    format!("events holds {}; 1 to {} are allowed", batch.len(), api.limits.batch_events_max);
+                return Err(ApiError::invalid("batch_size", detail));
+            }
+            let events = batch
+                .into_iter()
+                .map(|event| event.checked(&api.limits, now))
+                .collect::<ApiResult<Vec<_>>>()?;
+            let events = api.store.event_append(&id, events).await?;
+            let status = "received".to_owned();
+            Ok(Answer(EventsReceived { status, sandbox_id: id, events }).into_response())
+        }
+        PostedEvents {
+            event_type: Some(event_type),
+            event_data,
+            source,
+            worker_seq,
+            timestamp,
+            events: None,
+        } => {
+            let event = PostedEvent { event_type, event_data, source, worker_seq, timestamp };
+            let event = event.checked(&api.limits, now)?;
+            let received = api.store.event_append(&id, vec![event]).await?.pop();
+            received
+                .map(|one| Answer(one).into_response())
+                .ok_or_else(|| ApiError::invalid("batch_size", "no event"))
+        }
+        PostedEvents { events: None, event_type: None, .. } => {
+            Err(ApiError::invalid("validation_failed", "event_type is missing"))
+        }
+        PostedEvents { events: Some(_), event_type: Some(_), .. } => {
+            Err(ApiError::invalid("validation_failed", "send one event or `events`, not both"))
+        }
+    }
+}
+
+/// The answer to one event, or to a batch.
+#[derive(ToSchema)]
+#[schema(as = Acknowledged)]
+#[expect(dead_code, reason = "describes the answer; handlers send its parts")]
+#[serde(untagged)]
+enum Acknowledged {
+    One(EventReceived),
+    Batch(EventsReceived),
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct EventsQuery {
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: Option<i64>,
+    /// Skips the newest. `before` is the faster way to page.
+    #[param(minimum = 0)]
+    offset: Option<i64>,
+    event_type: Option<String>,
+    /// Only events with a greater `seq`; alone, the ones right behind it.
+    #[param(minimum = 0)]
+    after: Option<i64>,
+    /// Only events with a smaller `seq`.
+    #[param(minimum = 0)]
+    before: Option<i64>,
+}
+
+/// List events, newest first
+#[utoipa::path(get, path = "/{id}/events", params(("id" = SandboxId, Path), EventsQuery),
+    responses((status = 200, body = EventPage)), tag = "sandboxes")]
+async fn get_events(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Query(query): Query<EventsQuery>,
+) -> ApiResult<Answer<EventPage>> {
+    who.reader_of(&id)?;
+    let invalid = |why| ApiError::invalid("validation_failed", why);
+    for (field, value) in [("offset", query.offset), ("after", query.after), ("before", query.before)] {
+        check::range(field, value, 0, i64::MAX - 1).map_err(invalid)?;
+    }
+    if let Some(kind) = &query.event_type {
+        check::text("event_type", kind, 1, TYPE_CHARS_MAX).map_err(invalid)?;
+    }
+    let ask = EventAsk {
+        limit: page::limit(query.limit, 100, 500)?,
+        offset: usize::try_from(query.offset.unwrap_or(0)).unwrap_or(usize::MAX),
+        event_type: query.event_type,
+        after: query.after,
+        before: query.before,
+    };
+    Ok(Answer(api.store.event_page(&id, ask).await?))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct TrajectoryQuery {
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<i64>,
+    /// An event of this sandbox, as an answer named it.
+    cursor: Option<EventId>,
+    /// Which side of the cursor.
+    #[param(inline)]
+    direction: Option<Direction>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Direction {
+    Older,
+    Newer,
+}
+
+/// List events without heartbeats, newest first, by cursor
+#[utoipa::path(get, path = "/{id}/trajectory", params(("id" = SandboxId, Path), TrajectoryQuery),
+    responses((status = 200, body = Trajectory)), tag = "sandboxes")]
+async fn get_trajectory(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Query(query): Query<TrajectoryQuery>,
+) -> ApiResult<Answer<Trajectory>> {
+    who.reader_of(&id)?;
+    let ask = TrajectoryAsk {
+        limit: page::limit(query.limit, 100, TRAJECTORY_LIMIT_MAX)?,
+        cursor: query.cursor,
+        newer: query.direction == Some(Direction::Newer),
+    };
+    Ok(Answer(api.store.event_trajectory(&id, ask).await?))
+}

@@ -1,0 +1,156 @@
+//! What comes in, parsed at the door: path, query and JSON, each refused with a problem that names what is wrong.
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{FromRequest, FromRequestParts, Request},
+    http::{HeaderMap, StatusCode, header, request::Parts},
+};
+use serde::de::DeserializeOwned;
+
+use super::{
+    Api,
+    check::Valid,
+    problem::{ApiError, ApiResult},
+};
+
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Api> for Path<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let path = axum::extract::Path::<T>::from_request_parts(parts, api).await;
+        path.map(|axum::extract::Path(value)| Self(value))
+            .map_err(|bad| ApiError::invalid("invalid_id", bad.body_text()))
+    }
+}
+
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, api).await;
+        query
+            .map(|axum::extract::Query(value)| Self(value))
+            .map_err(|bad| ApiError::invalid("invalid_query", bad.body_text()))
+    }
+}
+
+/// A body that was read whole, is JSON, not too deep, and passes the checks of its type.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned + Valid> FromRequest<Api> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        let JsonBytes(bytes) = JsonBytes::from_request(request, api).await?;
+        let value: T = parse(&bytes)?;
+        value.check().map_err(|invalid| ApiError::invalid("validation_failed", invalid))?;
+        Ok(Self(value))
+    }
+}
+
+/// The bytes of a JSON body, before its type is known.
+pub struct JsonBytes(pub Bytes);
+
+impl FromRequest<Api> for JsonBytes {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        says_json(&parts.headers)?;
+        let bytes = read(&parts.headers, body, api.limits.body_bytes_max).await?;
+        scan(&bytes, api.limits.json_depth_max)?;
+        Ok(Self(bytes))
+    }
+}
+
+fn says_json(headers: &HeaderMap) -> ApiResult<()> {
+    let said = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("unreadable"));
+    match said {
+        None => Ok(()),
+        Some(kind) if kind.split(';').next().is_some_and(|kind| kind.trim().ends_with("json")) => Ok(()),
+        Some(kind) => {
+            let detail = format!("the body is {kind:?}; send application/json");
+            Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail))
+        }
+    }
+}
+
+async fn read(headers: &HeaderMap, body: Body, limit: usize) -> ApiResult<Bytes> {
+    let too_large = || ApiError::too_large("body_too_large", format!("the body has more than {limit} bytes"));
+    let told =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if told.is_some_and(|told| told > limit) {
+        return Err(too_large());
+    }
+    axum::body::to_bytes(body, limit).await.map_err(|error| {
+        use std::error::Error;
+        let over = error.source().is_some_and(|source| source.to_string().contains("length limit"));
+        if over {
+            too_large()
+        } else {
+            ApiError::new(StatusCode::BAD_REQUEST, "body_broken_off", error.to_string())
+        }
+    })
+}
+
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> ApiResult<T> {
+    serde_json::from_slice(bytes).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => ApiError::invalid("validation_failed", error.to_string()),
+        _ => ApiError::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the body is not JSON: {error}")),
+    })
+}
+
+/// One pass over the text of JSON: how deep it goes, and whether a string holds a NUL, which no database keeps.
+fn scan(bytes: &[u8], depth_max: usize) -> ApiResult<()> {
+    let (mut depth, mut in_string) = (0usize, false);
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match (in_string, byte) {
+            (true, b'\\') => {
+                if bytes[at..].starts_with(br"\u0000") {
+                    let detail = "a text holds NUL (\\u0000), which cannot be stored; leave it out";
+                    return Err(ApiError::invalid("nul_in_text", detail));
+                }
+                at += 1;
+            }
+            (_, b'"') => in_string = !in_string,
+            (false, b'{' | b'[') => {
+                depth += 1;
+                if depth > depth_max {
+                    let detail = format!("the JSON is nested deeper than {depth_max} levels");
+                    return Err(ApiError::invalid("nested_too_deep", detail));
+                }
+            }
+            (false, b'}' | b']') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scan;
+
+    #[test]
+    fn nesting_and_nul_are_found_and_nothing_else_is_mistaken_for_them() {
+        let cases = [
+            (r#"{"a":[1,{"b":2}]}"#, true),
+            (r#"{"a":"[[[[[[[["}"#, true),
+            (r#"{"a":"\"[[[[[["}"#, true),
+            (r#"[[[[[1]]]]]"#, false),
+            (r#"{"a":"x\u0000y"}"#, false),
+            (r#"{"a":"x\\u0000y"}"#, true),
+            (r#"{"a":"\\\u0000"}"#, false),
+        ];
+        for (text, fine) in cases {
+            assert_eq!(scan(text.as_bytes(), 4).is_ok(), fine, "{text}");
+        }
+        assert!(scan(&b"[".repeat(1_000_000), 64).is_err());
+    }
+}

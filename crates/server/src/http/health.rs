@@ -1,0 +1,74 @@
+//! Whether the process lives, whether it can serve, and its figures.
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use jiff::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    problem::{ApiError, ApiResult},
+};
+use crate::telemetry;
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(health)).routes(routes!(ready)).routes(routes!(metrics))
+}
+
+pub fn sandbox_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(sandbox_health))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Health {
+    /// `ok`.
+    status: &'static str,
+    service: &'static str,
+    version: &'static str,
+    timestamp: Timestamp,
+}
+
+/// Tell that the process lives
+#[utoipa::path(get, path = "/health", responses((status = 200, body = Health)), tag = "health", security(()))]
+async fn health(State(api): State<Api>) -> Answer<Health> {
+    Answer(Health {
+        status: "ok",
+        service: "omoi",
+        version: env!("CARGO_PKG_VERSION"),
+        timestamp: api.clock.now(),
+    })
+}
+
+/// Tell that the sandbox API lives
+#[utoipa::path(get, path = "/health", operation_id = "sandbox_health", responses((status = 200, body = Health)), tag = "sandboxes", security(()))]
+async fn sandbox_health(State(api): State<Api>) -> Answer<Health> {
+    let version = env!("CARGO_PKG_VERSION");
+    Answer(Health { status: "ok", service: "sandbox-api", version, timestamp: api.clock.now() })
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Ready {
+    /// `ready`.
+    status: &'static str,
+    store: String,
+}
+
+/// Tell whether requests can be served: the database answers
+#[utoipa::path(get, path = "/ready", responses((status = 200, body = Ready)), tag = "health", security(()))]
+async fn ready(State(api): State<Api>) -> ApiResult<Answer<Ready>> {
+    if api.stop.is_cancelled() {
+        let detail = "the server is stopping";
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail));
+    }
+    api.store.ping().await?;
+    Ok(Answer(Ready { status: "ready", store: api.store.name() }))
+}
+
+/// Show the figures in Prometheus' form
+#[utoipa::path(get, path = "/metrics", responses((status = 200, body = String, content_type = "text/plain")), tag = "health")]
+async fn metrics(who: Caller) -> ApiResult<String> {
+    who.viewer()?;
+    Ok(telemetry::metrics_handle().render())
+}

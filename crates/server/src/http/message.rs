@@ -1,0 +1,113 @@
+//! Messages to a worker: queued by people and Guardian, taken by the worker, answered for.
+
+use std::time::Duration;
+
+use axum::{Json as Answer, extract::State};
+use omoi_protocol::{
+    MessageId, MessageState, SandboxId,
+    message::{Message, MessageQueued, MessageReport, NewMessage},
+};
+use serde::Deserialize;
+use tokio::time::Instant;
+use utoipa::IntoParams;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    check,
+    extract::{Json, Path, Query},
+    page,
+    problem::{ApiError, ApiResult},
+};
+
+/// A long poll looks again this often by itself: a message whose delivery was not confirmed comes due in silence.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(queue, take)).routes(routes!(report))
+}
+
+/// Queue a message for the worker
+#[utoipa::path(post, path = "/{id}/messages", params(("id" = SandboxId, Path)), request_body = NewMessage,
+    responses((status = 200, body = MessageQueued)), tag = "messages")]
+async fn queue(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Json(new): Json<NewMessage>,
+) -> ApiResult<Answer<MessageQueued>> {
+    let sender = who.operator()?;
+    let limit = api.limits.message_bytes_max;
+    if new.content.len() > limit {
+        let detail = format!("content has {} bytes; {limit} are allowed", new.content.len());
+        return Err(ApiError::too_large("message_too_large", detail));
+    }
+    let message = api.store.message_queue(sender, &id, new).await?;
+    Ok(Answer(MessageQueued { status: MessageState::Queued, message_id: message.id, sandbox_id: id }))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Taking {
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    limit: Option<i64>,
+    /// Seconds to wait for a message when there is none.
+    #[param(minimum = 0, maximum = 600)]
+    wait: Option<i64>,
+    /// Lists all messages with their states, newest first, and hands nothing out.
+    history: Option<bool>,
+    /// With `history`: the last message of the page before.
+    cursor: Option<MessageId>,
+}
+
+/// Take messages, oldest first
+///
+/// Handing out marks a message `delivered`. It is offered again until the worker reports it `injected`.
+#[utoipa::path(get, path = "/{id}/messages", params(("id" = SandboxId, Path), Taking),
+    responses((status = 200, body = Vec<Message>)), tag = "messages")]
+async fn take(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Query(query): Query<Taking>,
+) -> ApiResult<Answer<Vec<Message>>> {
+    let limit = page::limit(query.limit, 100, 500)?;
+    check::range("wait", query.wait, 0, 600).map_err(|why| ApiError::invalid("validation_failed", why))?;
+    if query.history == Some(true) {
+        who.reader_of(&id)?;
+        return Ok(Answer(api.store.message_list(&id, query.cursor, limit).await?));
+    }
+    who.worker_of(&id)?;
+    let wait = Duration::from_secs(query.wait.unwrap_or(0).unsigned_abs()).min(api.long_poll_max);
+    let until = Instant::now() + wait;
+    let queued = api.bus.messages_for(&id);
+    loop {
+        // Listening begins before looking, so that a message in between is not missed.
+        let mut woken = std::pin::pin!(queued.notified());
+        woken.as_mut().enable();
+        let messages = api.store.message_deliver(&id, limit).await?;
+        let now = Instant::now();
+        if !messages.is_empty() || now >= until || api.stop.is_cancelled() {
+            return Ok(Answer(messages));
+        }
+        tokio::select! {
+            () = woken => {}
+            () = api.stop.cancelled() => {}
+            () = tokio::time::sleep_until(until.min(now + LOOK_AGAIN)) => {}
+        }
+    }
+}
+
+/// Report what became of a message
+#[utoipa::path(post, path = "/{id}/messages/{message_id}/ack", params(("id" = SandboxId, Path), ("message_id" = MessageId, Path)),
+    request_body = MessageReport, responses((status = 200, body = Message)), tag = "messages")]
+async fn report(
+    State(api): State<Api>,
+    who: Caller,
+    Path((id, message)): Path<(SandboxId, MessageId)>,
+    Json(said): Json<MessageReport>,
+) -> ApiResult<Answer<Message>> {
+    who.worker_of(&id)?;
+    Ok(Answer(api.store.message_report(&id, &message, said.state).await?))
+}

@@ -1,0 +1,167 @@
+//! HTTP: the routes on one page. Handlers extract, call one thing of the store and answer; nothing here can run work.
+
+mod problem;
+
+mod extract;
+
+mod check;
+mod page;
+
+mod auth;
+mod front;
+
+mod agent;
+mod event;
+mod health;
+mod live;
+mod message;
+mod openapi;
+mod pages;
+mod project;
+mod sandbox;
+mod task;
+mod ticket;
+mod token;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request, State},
+    http::StatusCode,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::{
+    bus::Bus,
+    clock::Clock,
+    config::{self, Config, ServerRole},
+    store::Store,
+};
+use auth::Gate;
+use problem::ApiError;
+
+pub use openapi::openapi_json;
+
+/// What handlers share. It holds no provider of sandboxes, so that no request can run work.
+#[derive(Clone)]
+pub struct Api(Arc<Shared>);
+
+pub struct Shared {
+    pub store: Store,
+    pub bus: Bus,
+    pub clock: Clock,
+    pub limits: config::Limits,
+    pub live: config::Live,
+    pub long_poll_max: Duration,
+    pub gate: Gate,
+    pub viewers: Arc<Semaphore>,
+    pub stop: CancellationToken,
+    pub allowed_origins: Vec<String>,
+    own_hosts: Vec<String>,
+}
+
+impl std::ops::Deref for Api {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Shared {
+    fn is_own_host(&self, name: &str) -> bool {
+        front::is_numeric(name) || self.own_hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
+    }
+}
+
+/// All routes and their description.
+fn described() -> OpenApiRouter<Api> {
+    let v1 = OpenApiRouter::new()
+        .nest("/sandboxes", health::sandbox_routes())
+        .nest("/sandboxes", sandbox::routes())
+        .nest("/sandboxes", event::routes())
+        .nest("/projects", project::routes())
+        .nest("/tickets", ticket::routes())
+        .nest("/tasks", task::routes())
+        .nest("/agents", agent::routes())
+        .nest("/results", agent::result_routes())
+        .nest("/tokens", token::routes())
+        .nest("/audit", token::audit_routes())
+        .merge(token::whoami_routes())
+        .merge(openapi::routes());
+    OpenApiRouter::new().nest("/api/v1", v1)
+}
+
+/// Those that may take longer than a request otherwise may.
+fn patient() -> OpenApiRouter<Api> {
+    let v1 = OpenApiRouter::new().nest("/sandboxes", message::routes()).merge(live::routes());
+    OpenApiRouter::new().nest("/api/v1", v1)
+}
+
+pub fn router(
+    config: Config,
+    address: SocketAddr,
+    clock: Clock,
+    store: Store,
+    bus: Bus,
+    stop: CancellationToken,
+) -> Router {
+    let serves_api = config.server.role != ServerRole::Orchestrator;
+    let own_hosts = own_hosts(&config, address);
+    let api = Api(Arc::new(Shared {
+        gate: Gate::new(&config.limits),
+        viewers: Arc::new(Semaphore::new(config.limits.viewers_max)),
+        long_poll_max: config.message.long_poll_max,
+        limits: config.limits,
+        live: config.live,
+        allowed_origins: config.server.allowed_origins,
+        own_hosts,
+        store,
+        bus,
+        clock,
+        stop,
+    }));
+    let mut routes = OpenApiRouter::new().merge(health::routes());
+    if serves_api {
+        let hurried = described().layer(middleware::from_fn_with_state(api.clone(), hurry));
+        routes = routes.merge(hurried).merge(patient());
+    }
+    let (router, _) = routes.split_for_parts();
+    router
+        .fallback(pages::page)
+        .layer(CatchPanicLayer::custom(|_| internal()))
+        .layer(middleware::from_fn_with_state(api.clone(), front::front))
+        .layer(DefaultBodyLimit::disable())
+        .with_state(api)
+}
+
+fn own_hosts(config: &Config, address: SocketAddr) -> Vec<String> {
+    let mut hosts = vec!["localhost".to_owned(), config.server.listen.host.clone(), address.ip().to_string()];
+    hosts.extend(config.server.allowed_hosts.iter().cloned());
+    let public = config.server.public_url.as_ref().and_then(|url| url.parse::<axum::http::Uri>().ok());
+    hosts.extend(public.and_then(|uri| uri.host().map(str::to_owned)));
+    hosts
+}
+
+async fn hurry(State(api): State<Api>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(api.limits.request_timeout, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let detail =
+                "the request took longer than limits.request_timeout; it may or may not have taken effect";
+            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "request_timeout", detail)
+                .retry_after(Duration::from_secs(1))
+                .into_response()
+        }
+    }
+}
+
+fn internal() -> Response {
+    let detail = "the server made a mistake; its log says more under this request's X-Request-ID";
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail).into_response()
+}

@@ -1,0 +1,99 @@
+//! The OpenAPI document, made from the code.
+
+use std::sync::OnceLock;
+
+use axum::{
+    http::header,
+    response::{IntoResponse, Response},
+};
+use omoi_protocol::problem::{CONTENT_TYPE, Problem};
+use utoipa::{
+    OpenApi, PartialSchema, ToSchema,
+    openapi::{
+        ContentBuilder, Ref, RefOr, ResponseBuilder,
+        path::Operation,
+        security::{Http, HttpAuthScheme, SecurityScheme},
+    },
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{Api, described, health, patient};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Omoi",
+        description = "Runs coding agents in isolated sandboxes, watches them while they work, and hands back proven branches.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    security(("token" = []))
+)]
+struct Document;
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(document))
+}
+
+/// Show this document
+#[utoipa::path(get, path = "/openapi.json", responses((status = 200, body = serde_json::Value, content_type = "application/json")), tag = "health", security(()))]
+async fn document() -> Response {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    let text = TEXT.get_or_init(openapi_json).as_str();
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+pub fn openapi_json() -> String {
+    let routes = OpenApiRouter::<Api>::with_openapi(Document::openapi());
+    let (_, mut api) = routes.merge(health::routes()).merge(described()).merge(patient()).split_for_parts();
+    let components = api.components.get_or_insert_default();
+    components.schemas.insert("Problem".to_owned(), Problem::schema());
+    let mut schemas = Vec::new();
+    Problem::schemas(&mut schemas);
+    components.schemas.extend(schemas);
+    components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    for item in api.paths.paths.values_mut() {
+        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete]
+            .into_iter()
+            .flatten();
+        operations.for_each(describe_problems);
+    }
+    let mut text = api.to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Which refusals an operation may answer with follows from what it takes.
+fn describe_problems(operation: &mut Operation) {
+    let mut statuses =
+        vec![("421", "Addressed to a name that is not this server's"), ("503", "Not available; try again")];
+    let open = operation.security.as_ref().is_some_and(|needs| !needs.is_empty());
+    if !open {
+        statuses.extend([
+            ("401", "No valid token"),
+            ("403", "Not allowed with this token, or from this page"),
+            ("429", "Too much at once; try again"),
+        ]);
+    }
+    if operation.parameters.as_ref().is_some_and(|params| !params.is_empty()) {
+        statuses.extend([("404", "No such thing"), ("422", "A parameter or the body fails validation")]);
+    }
+    if operation.request_body.is_some() {
+        statuses.extend([
+            ("400", "The body is not JSON"),
+            ("404", "No such thing"),
+            ("409", "Not as things stand"),
+            ("413", "Too large"),
+            ("415", "The body is not said to be JSON"),
+            ("422", "A parameter or the body fails validation"),
+        ]);
+    } else if operation.responses.responses.contains_key("101") {
+        statuses.push(("400", "Not a WebSocket handshake"));
+    } else {
+        statuses.push(("409", "Not as things stand"));
+    }
+    for (status, description) in statuses {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let response = ResponseBuilder::new().description(description).content(CONTENT_TYPE, content).build();
+        operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
+    }
+}

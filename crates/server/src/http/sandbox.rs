@@ -1,0 +1,185 @@
+//! Sandboxes: what there are, one that joins from elsewhere, and what is kept of each.
+
+use std::fmt::Write;
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use omoi_protocol::{
+    EventId, ProjectId, SandboxId, SandboxStatus, TaskId,
+    page::Page,
+    sandbox::{AttachSandbox, Diff, Sandbox, SandboxAttached, TaskComplete, TaskCompleted, Transcript},
+    task::{Reason, Task},
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    extract::{Json, Path, Query},
+    page::{self, Paging},
+    problem::ApiResult,
+};
+use crate::store::{EventAsk, SandboxFilter};
+
+/// How much of an event's data a log line shows.
+const LOG_LINE_CHARS: usize = 400;
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list, attach))
+        .routes(routes!(get_one))
+        .routes(routes!(get_task))
+        .routes(routes!(get_diff))
+        .routes(routes!(get_transcript))
+        .routes(routes!(get_logs))
+        .routes(routes!(terminate))
+        .routes(routes!(task_complete))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Filter {
+    status: Option<SandboxStatus>,
+    project_id: Option<ProjectId>,
+    task_id: Option<TaskId>,
+    /// Only those that may hold a task, or only those that may not.
+    live: Option<bool>,
+}
+
+/// List sandboxes, newest first
+#[utoipa::path(get, path = "", params(Filter, Paging), responses((status = 200, body = Page<Sandbox>)), tag = "sandboxes")]
+async fn list(
+    State(api): State<Api>,
+    who: Caller,
+    Query(filter): Query<Filter>,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<Sandbox>>> {
+    who.viewer()?;
+    let limit = paging.limit()?;
+    let filter = SandboxFilter {
+        status: filter.status,
+        project_id: filter.project_id,
+        task_id: filter.task_id,
+        live: filter.live,
+    };
+    let rows = api.store.sandbox_list(filter, paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |sandbox| sandbox.id.to_string()))
+}
+
+/// Attach a sandbox that runs elsewhere
+///
+/// Its token is in the answer and nowhere else.
+#[utoipa::path(post, path = "", request_body = AttachSandbox, responses((status = 201, body = SandboxAttached)), tag = "sandboxes")]
+async fn attach(
+    State(api): State<Api>,
+    who: Caller,
+    Json(new): Json<AttachSandbox>,
+) -> ApiResult<(StatusCode, Answer<SandboxAttached>)> {
+    let attached = api.store.sandbox_attach(who.operator()?, new).await?;
+    Ok((StatusCode::CREATED, Answer(attached)))
+}
+
+/// Show a sandbox
+#[utoipa::path(get, path = "/{id}", params(("id" = SandboxId, Path)), responses((status = 200, body = Sandbox)), tag = "sandboxes")]
+async fn get_one(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+) -> ApiResult<Answer<Sandbox>> {
+    who.reader_of(&id)?;
+    Ok(Answer(api.store.sandbox_get(&id).await?))
+}
+
+/// Show the task that a sandbox holds or held
+#[utoipa::path(get, path = "/{id}/task", params(("id" = SandboxId, Path)), responses((status = 200, body = Task)), tag = "sandboxes")]
+async fn get_task(State(api): State<Api>, who: Caller, Path(id): Path<SandboxId>) -> ApiResult<Answer<Task>> {
+    who.reader_of(&id)?;
+    Ok(Answer(api.store.sandbox_task(&id).await?))
+}
+
+/// Show the whole diff of a file change
+#[utoipa::path(get, path = "/{id}/diffs/{event_id}", params(("id" = SandboxId, Path), ("event_id" = EventId, Path)),
+    responses((status = 200, body = Diff)), tag = "sandboxes")]
+async fn get_diff(
+    State(api): State<Api>,
+    who: Caller,
+    Path((id, event)): Path<(SandboxId, EventId)>,
+) -> ApiResult<Answer<Diff>> {
+    who.reader_of(&id)?;
+    Ok(Answer(api.store.diff_get(&id, event).await?))
+}
+
+/// Show the newest transcript
+#[utoipa::path(get, path = "/{id}/transcript", params(("id" = SandboxId, Path)),
+    responses((status = 200, body = Transcript)), tag = "sandboxes")]
+async fn get_transcript(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+) -> ApiResult<Answer<Transcript>> {
+    who.reader_of(&id)?;
+    Ok(Answer(api.store.transcript_get(&id).await?))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Tail {
+    /// How many lines from the end.
+    #[param(minimum = 1, maximum = 500, default = 100)]
+    tail: Option<i64>,
+}
+
+/// Show the last events as lines of text
+#[utoipa::path(get, path = "/{id}/logs", params(("id" = SandboxId, Path), Tail),
+    responses((status = 200, body = String, content_type = "text/plain")), tag = "sandboxes")]
+async fn get_logs(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Query(query): Query<Tail>,
+) -> ApiResult<String> {
+    who.reader_of(&id)?;
+    let limit = page::limit(query.tail, 100, 500)?;
+    let ask = EventAsk { limit, offset: 0, event_type: None, after: None, before: None };
+    let events = api.store.event_page(&id, ask).await?.events;
+    let mut text = String::new();
+    for event in events.iter().rev() {
+        let data: String = event.event_data.get().chars().take(LOG_LINE_CHARS).collect();
+        let _ = writeln!(
+            text,
+            "{} {:>6} {} {} {data}",
+            event.created_at, event.seq, event.source, event.event_type
+        );
+    }
+    Ok(text)
+}
+
+/// End a sandbox
+///
+/// A task that it holds is cancelled with it and can be retried.
+#[utoipa::path(post, path = "/{id}/terminate", params(("id" = SandboxId, Path)), request_body = Reason,
+    responses((status = 200, body = Sandbox)), tag = "sandboxes")]
+async fn terminate(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Json(why): Json<Reason>,
+) -> ApiResult<Answer<Sandbox>> {
+    let ended = api.store.sandbox_terminate(who.operator()?, &id, why.reason).await?;
+    api.gate.forget();
+    Ok(Answer(ended))
+}
+
+/// Report that the sandbox's task is over
+#[utoipa::path(post, path = "/{id}/task-complete", params(("id" = SandboxId, Path)), request_body = TaskComplete,
+    responses((status = 200, body = TaskCompleted)), tag = "sandboxes")]
+async fn task_complete(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Json(said): Json<TaskComplete>,
+) -> ApiResult<Answer<TaskCompleted>> {
+    who.worker_of(&id)?;
+    Ok(Answer(api.store.task_complete(&id, said).await?))
+}

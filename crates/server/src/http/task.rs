@@ -1,0 +1,206 @@
+//! Tasks and what they wait for.
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use omoi_protocol::{
+    ProjectId, TaskId, TaskStatus, TicketId,
+    page::Page,
+    task::{Dependencies, DependencyList, NewTask, Reason, SetTimeout, Task, TaskPatch, TimeoutStatus},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    extract::{Json, Path, Query},
+    page::{self, Paging},
+    problem::ApiResult,
+};
+use crate::store::TaskFilter;
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(get_one, update))
+        .routes(routes!(cancel))
+        .routes(routes!(retry))
+        .routes(routes!(set_timeout))
+        .routes(routes!(timeout_status))
+        .routes(routes!(dependencies, add_dependencies, replace_dependencies))
+        .routes(routes!(remove_dependency))
+        .routes(routes!(check_circular))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Filter {
+    status: Option<TaskStatus>,
+    project_id: Option<ProjectId>,
+    ticket_id: Option<TicketId>,
+    phase_id: Option<String>,
+    /// Only tasks with a live sandbox, or only those without.
+    has_sandbox: Option<bool>,
+}
+
+/// List tasks, newest first
+#[utoipa::path(get, path = "", params(Filter, Paging), responses((status = 200, body = Page<Task>)), tag = "tasks")]
+async fn list(
+    State(api): State<Api>,
+    who: Caller,
+    Query(filter): Query<Filter>,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<Task>>> {
+    who.viewer()?;
+    let limit = paging.limit()?;
+    let filter = TaskFilter {
+        status: filter.status,
+        project_id: filter.project_id,
+        ticket_id: filter.ticket_id,
+        phase_id: filter.phase_id,
+        has_sandbox: filter.has_sandbox,
+    };
+    let rows = api.store.task_list(filter, paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |task| task.id.to_string()))
+}
+
+/// Create a task
+#[utoipa::path(post, path = "", request_body = NewTask, responses((status = 201, body = Task)), tag = "tasks")]
+async fn create(
+    State(api): State<Api>,
+    who: Caller,
+    Json(new): Json<NewTask>,
+) -> ApiResult<(StatusCode, Answer<Task>)> {
+    Ok((StatusCode::CREATED, Answer(api.store.task_create(who.operator()?, new).await?)))
+}
+
+/// Show a task
+#[utoipa::path(get, path = "/{id}", params(("id" = TaskId, Path)), responses((status = 200, body = Task)), tag = "tasks")]
+async fn get_one(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> ApiResult<Answer<Task>> {
+    who.viewer()?;
+    Ok(Answer(api.store.task_get(&id).await?))
+}
+
+/// Change a task
+#[utoipa::path(patch, path = "/{id}", params(("id" = TaskId, Path)), request_body = TaskPatch,
+    responses((status = 200, body = Task)), tag = "tasks")]
+async fn update(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+    Json(patch): Json<TaskPatch>,
+) -> ApiResult<Answer<Task>> {
+    Ok(Answer(api.store.task_update(who.operator()?, &id, patch).await?))
+}
+
+/// Cancel a task, and end the sandbox that holds it
+#[utoipa::path(post, path = "/{id}/cancel", params(("id" = TaskId, Path)), request_body = Reason,
+    responses((status = 200, body = Task)), tag = "tasks")]
+async fn cancel(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+    Json(why): Json<Reason>,
+) -> ApiResult<Answer<Task>> {
+    let task = api.store.task_cancel(who.operator()?, &id, why.reason).await?;
+    api.gate.forget();
+    Ok(Answer(task))
+}
+
+/// Offer a failed or cancelled task again
+#[utoipa::path(post, path = "/{id}/retry", params(("id" = TaskId, Path)), responses((status = 200, body = Task)), tag = "tasks")]
+async fn retry(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> ApiResult<Answer<Task>> {
+    Ok(Answer(api.store.task_retry(who.operator()?, &id).await?))
+}
+
+/// Set or take away the time a task may run
+#[utoipa::path(post, path = "/{id}/set-timeout", params(("id" = TaskId, Path)), request_body = SetTimeout,
+    responses((status = 200, body = TimeoutStatus)), tag = "tasks")]
+async fn set_timeout(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+    Json(set): Json<SetTimeout>,
+) -> ApiResult<Answer<TimeoutStatus>> {
+    Ok(Answer(api.store.task_set_timeout(who.operator()?, &id, set).await?))
+}
+
+/// Show how much of its time a task has used
+#[utoipa::path(get, path = "/{id}/timeout-status", params(("id" = TaskId, Path)),
+    responses((status = 200, body = TimeoutStatus)), tag = "tasks")]
+async fn timeout_status(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+) -> ApiResult<Answer<TimeoutStatus>> {
+    who.viewer()?;
+    Ok(Answer(api.store.task_timeout_status(&id).await?))
+}
+
+/// Show what a task waits for, and what waits for it
+#[utoipa::path(get, path = "/{id}/dependencies", params(("id" = TaskId, Path)),
+    responses((status = 200, body = Dependencies)), tag = "tasks")]
+async fn dependencies(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+) -> ApiResult<Answer<Dependencies>> {
+    who.viewer()?;
+    Ok(Answer(api.store.dependency_get(&id).await?))
+}
+
+/// Add dependencies
+#[utoipa::path(post, path = "/{id}/dependencies", params(("id" = TaskId, Path)), request_body = DependencyList,
+    responses((status = 200, body = Dependencies)), tag = "tasks")]
+async fn add_dependencies(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+    Json(list): Json<DependencyList>,
+) -> ApiResult<Answer<Dependencies>> {
+    Ok(Answer(api.store.dependency_add(who.operator()?, &id, list.depends_on).await?))
+}
+
+/// Replace all dependencies
+#[utoipa::path(put, path = "/{id}/dependencies", params(("id" = TaskId, Path)), request_body = DependencyList,
+    responses((status = 200, body = Dependencies)), tag = "tasks")]
+async fn replace_dependencies(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+    Json(list): Json<DependencyList>,
+) -> ApiResult<Answer<Dependencies>> {
+    Ok(Answer(api.store.dependency_replace(who.operator()?, &id, list.depends_on).await?))
+}
+
+/// Remove one dependency
+#[utoipa::path(delete, path = "/{id}/dependencies/{other}", params(("id" = TaskId, Path), ("other" = TaskId, Path)),
+    responses((status = 200, body = Dependencies)), tag = "tasks")]
+async fn remove_dependency(
+    State(api): State<Api>,
+    who: Caller,
+    Path((id, other)): Path<(TaskId, TaskId)>,
+) -> ApiResult<Answer<Dependencies>> {
+    Ok(Answer(api.store.dependency_remove(who.operator()?, &id, other).await?))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct CircularCheck {
+    has_cycle: bool,
+    /// From a task back to itself.
+    cycle: Option<Vec<TaskId>>,
+}
+
+/// Check whether dependencies would make a cycle, and change nothing
+#[utoipa::path(post, path = "/{id}/check-circular", params(("id" = TaskId, Path)), request_body = DependencyList,
+    responses((status = 200, body = CircularCheck)), tag = "tasks")]
+async fn check_circular(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+    Json(list): Json<DependencyList>,
+) -> ApiResult<Answer<CircularCheck>> {
+    who.viewer()?;
+    let cycle = api.store.dependency_check(&id, list.depends_on).await?;
+    Ok(Answer(CircularCheck { has_cycle: cycle.is_some(), cycle }))
+}

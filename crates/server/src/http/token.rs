@@ -1,0 +1,112 @@
+//! Tokens, the audit trail, and who one is.
+
+use axum::{Json as Answer, extract::State, http::StatusCode};
+use omoi_protocol::{
+    Role, SandboxId, TokenId,
+    page::Page,
+    token::{AuditEntry, AuditVerdict, NewToken, Token, TokenCreated},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    extract::{Json, Path, Query},
+    page::{self, Paging},
+    problem::{ApiError, ApiResult},
+};
+use crate::store::Bearer;
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(revoke))
+}
+
+pub fn audit_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(list_audit)).routes(routes!(verify_audit))
+}
+
+pub fn whoami_routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(whoami))
+}
+
+/// List operators' tokens
+#[utoipa::path(get, path = "", params(Paging), responses((status = 200, body = Page<Token>)), tag = "tokens")]
+async fn list(
+    State(api): State<Api>,
+    who: Caller,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<Token>>> {
+    who.admin()?;
+    let limit = paging.limit()?;
+    let rows = api.store.token_list(paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |token| token.id.to_string()))
+}
+
+/// Create an operator's token
+///
+/// The secret is in the answer and nowhere else.
+#[utoipa::path(post, path = "", request_body = NewToken, responses((status = 201, body = TokenCreated)), tag = "tokens")]
+async fn create(
+    State(api): State<Api>,
+    who: Caller,
+    Json(new): Json<NewToken>,
+) -> ApiResult<(StatusCode, Answer<TokenCreated>)> {
+    let actor = who.admin()?;
+    if new.expires_at.is_some_and(|end| end <= api.clock.now()) {
+        return Err(ApiError::invalid("validation_failed", "expires_at lies in the past"));
+    }
+    Ok((StatusCode::CREATED, Answer(api.store.token_create(actor, new).await?)))
+}
+
+/// Revoke an operator's token
+#[utoipa::path(delete, path = "/{id}", params(("id" = TokenId, Path)), responses((status = 200, body = Token)), tag = "tokens")]
+async fn revoke(State(api): State<Api>, who: Caller, Path(id): Path<TokenId>) -> ApiResult<Answer<Token>> {
+    let token = api.store.token_revoke(who.admin()?, &id).await?;
+    api.gate.forget();
+    Ok(Answer(token))
+}
+
+/// List the audit trail, newest first
+#[utoipa::path(get, path = "", params(Paging), responses((status = 200, body = Page<AuditEntry>)), tag = "audit")]
+async fn list_audit(
+    State(api): State<Api>,
+    who: Caller,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<AuditEntry>>> {
+    who.admin()?;
+    let limit = paging.limit()?;
+    let rows = api.store.audit_list(paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |entry| entry.n.to_string()))
+}
+
+/// Follow the chain of hashes from its first line
+#[utoipa::path(get, path = "/verify", responses((status = 200, body = AuditVerdict)), tag = "audit")]
+async fn verify_audit(State(api): State<Api>, who: Caller) -> ApiResult<Answer<AuditVerdict>> {
+    who.admin()?;
+    Ok(Answer(api.store.audit_verify().await?))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+struct Whoami {
+    /// `operator` or `sandbox`.
+    kind: &'static str,
+    name: String,
+    role: Option<Role>,
+    sandbox_id: Option<SandboxId>,
+}
+
+/// Show whose token it is
+#[utoipa::path(get, path = "/whoami", responses((status = 200, body = Whoami)), tag = "tokens")]
+async fn whoami(who: Caller) -> Answer<Whoami> {
+    let name = who.name().to_owned();
+    Answer(match who.bearer() {
+        Bearer::Operator { role, .. } => {
+            Whoami { kind: "operator", name, role: Some(*role), sandbox_id: None }
+        }
+        Bearer::Sandbox { id, .. } => {
+            Whoami { kind: "sandbox", name, role: None, sandbox_id: Some(id.clone()) }
+        }
+    })
+}

@@ -1,0 +1,18 @@
+//! The control plane: rules, store, HTTP and live stream.
+
+pub mod clock;
+pub mod config;
+pub mod telemetry;
+
+pub mod domain;
+
+pub mod store;
+
+pub mod bus;
+pub mod http;
+pub mod orchestrator;
+
+mod server;
+
+pub use http::openapi_json;
+pub use server::{Error, Server, make_data_dir};

@@ -1,0 +1,31 @@
+//! The one driver of loops.
+
+use std::{fmt::Debug, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+/// Runs a tick on a period until stopped. A tick that fails is told of and runs again.
+pub async fn every<F, R, E>(
+    name: &'static str,
+    period: Duration,
+    stop: CancellationToken,
+    tick: impl Fn() -> F,
+) where
+    F: Future<Output = Result<R, E>>,
+    R: Debug + Default + PartialEq,
+    E: std::fmt::Display,
+{
+    let mut interval = tokio::time::interval(period);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = interval.tick() => {}
+        }
+        match tick().await {
+            Ok(report) if report == R::default() => {}
+            Ok(report) => tracing::info!(?report, "{name} did something"),
+            Err(error) => tracing::warn!(%error, "{name} could not run"),
+        }
+    }
+}

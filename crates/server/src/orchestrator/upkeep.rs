@@ -1,0 +1,27 @@
+//! What time alone brings about: leases run out, retries come due, messages and agents age.
+
+use crate::{
+    store::{Error, Store},
+    telemetry,
+};
+
+/// How much one tick does of each kind, so that no transaction is long.
+const LIMIT: usize = 500;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub leases_expired: usize,
+    pub tasks_touched: usize,
+    pub messages_expired: usize,
+    pub agents_degraded: usize,
+}
+
+pub async fn upkeep(store: &Store) -> Result<Report, Error> {
+    telemetry::metrics_handle().run_upkeep();
+    Ok(Report {
+        leases_expired: store.sandbox_expire(LIMIT).await?,
+        tasks_touched: store.task_upkeep(LIMIT).await?,
+        messages_expired: store.message_expire(LIMIT).await?,
+        agents_degraded: store.agent_degrade(LIMIT).await?,
+    })
+}

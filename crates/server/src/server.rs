@@ -1,0 +1,98 @@
+//! One running server: the store, the bus, the loops and the listening socket, started and stopped together.
+
+use std::net::SocketAddr;
+
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    bus::Bus,
+    clock::Clock,
+    config::{Config, ServerRole},
+    http, orchestrator,
+    store::{self, Store},
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the data directory {path} cannot be made: {source}")]
+    DataDir { path: String, source: std::io::Error },
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: String, source: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+pub struct Server {
+    pub address: SocketAddr,
+    /// The first operator's token, on the first start only.
+    pub first_token: Option<String>,
+    pub store: Store,
+    stop: CancellationToken,
+    tracker: TaskTracker,
+    grace: std::time::Duration,
+}
+
+impl Server {
+    pub async fn start(config: Config, clock: Clock) -> Result<Self, Error> {
+        make_data_dir(&config)?;
+        let (bus, intake) = Bus::new(config.live.ring_events);
+        let store = Store::open(&config, clock.clone(), bus.announce()).await?;
+        bus.begin_at(store.event_last_position().await?);
+        let first_token = store.token_create_first().await?.map(|created| created.secret);
+
+        let listen = (config.server.listen.host.clone(), config.server.listen.port);
+        let unusable = |source| Error::Listen { address: config.server.listen.to_string(), source };
+        let listener = TcpListener::bind(listen).await.map_err(unusable)?;
+        let address = listener.local_addr().map_err(unusable)?;
+
+        let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
+        tracker.spawn(bus.clone().pump(intake, store.clone(), config.live.coalesce, stop.child_token()));
+        if store.is_shared() {
+            tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
+        }
+        if config.server.role != ServerRole::Api {
+            orchestrator::start(&store, &tracker, &stop);
+        }
+        let grace = config.server.shutdown_grace;
+        let app = http::router(config, address, clock, store.clone(), bus, stop.child_token());
+        let service = app.into_make_service_with_connect_info::<SocketAddr>();
+        let listener = listener.tap_io(|socket| {
+            // Small answers must not wait for more to send.
+            if let Err(error) = socket.set_nodelay(true) {
+                tracing::debug!(%error, "a connection keeps its delay");
+            }
+        });
+        let stopping = stop.clone();
+        tracker.spawn(async move {
+            let served = axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned());
+            if let Err(error) = served.await {
+                tracing::error!(%error, "the server cannot go on");
+            }
+        });
+        Ok(Self { address, first_token, store, stop, tracker, grace })
+    }
+
+    /// Serves until `stop` is ready, then ends gracefully.
+    pub async fn run_until(self, stop: impl Future<Output = ()>) {
+        stop.await;
+        self.stop().await;
+    }
+
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.tracker.close();
+        if tokio::time::timeout(self.grace, self.tracker.wait()).await.is_err() {
+            tracing::warn!("the grace period is over; what still runs is cut off");
+        }
+    }
+}
+
+/// Only its owner may look into it: it holds the database.
+pub fn make_data_dir(config: &Config) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    let path = &config.data_dir;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| Error::DataDir { path: path.display().to_string(), source })
+}

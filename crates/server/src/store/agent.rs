@@ -1,0 +1,132 @@
+//! Attached agents: registered, counted by their heartbeats, degraded when these stop.
+
+use omoi_protocol::{
+    AgentId, AgentStatus,
+    agent::{Agent, Heartbeat, HeartbeatAck, NewAgent},
+};
+use serde_json::json;
+
+use super::{
+    Error, Store, Tx,
+    value::{Row, params},
+};
+
+const COLUMNS: &str =
+    "id, name, agent_type, capabilities, status, last_heartbeat_at, heartbeat_sequence, created_at";
+
+impl Store {
+    pub async fn agent_create(&self, actor: &str, new: NewAgent) -> Result<Agent, Error> {
+        let actor = actor.to_owned();
+        self.write(async move |tx| {
+            let id = AgentId::generate();
+            tx.execute(
+                "INSERT INTO agents (id, name, agent_type, capabilities, status, heartbeat_sequence, created_at) \
+                 VALUES ($1, $2, $3, $4, 'idle', 0, $5)",
+                params![&id, new.name.as_str(), new.agent_type.as_str(), json!(new.capabilities).to_string(), tx.now],
+            )
+            .await?;
+            tx.tell("AGENT_REGISTERED", "agent", id.as_str(), &json!({ "name": new.name }));
+            tx.record(&actor, "agent.create", "agent", id.as_str(), json!({ "name": new.name }));
+            get(tx, &id).await
+        })
+        .await
+    }
+
+    pub async fn agent_list(&self, before: Option<AgentId>, limit: usize) -> Result<Vec<Agent>, Error> {
+        self.read(async move |tx| {
+            let mut ask = super::Ask::new(&format!("SELECT {COLUMNS} FROM agents"));
+            ask.and_some("id <", before.as_ref());
+            let (sql, values) = ask.order_limit("id DESC", limit);
+            tx.query(&sql, values).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    pub async fn agent_get(&self, id: &AgentId) -> Result<Agent, Error> {
+        let id = id.clone();
+        self.read(async move |tx| get(tx, &id).await).await
+    }
+
+    /// A sign of life. Renews the leases of what the agent holds; says how many heartbeats did not arrive.
+    pub async fn agent_heartbeat(&self, id: &AgentId, beat: Heartbeat) -> Result<HeartbeatAck, Error> {
+        let id = id.clone();
+        self.write(async move |tx| {
+            let agent = get(tx, &id).await?;
+            let last = agent.heartbeat_sequence;
+            if beat.sequence_number <= last && agent.last_heartbeat_at.is_some() {
+                let message = format!("heartbeat {} came after {last}; it changes nothing", beat.sequence_number);
+                return Ok(HeartbeatAck { received: false, missed: 0, message });
+            }
+            let status = beat.status.unwrap_or(AgentStatus::Idle);
+            let sql = "UPDATE agents SET status = $2, last_heartbeat_at = $3, heartbeat_sequence = $4 WHERE id = $1";
+            tx.execute(sql, params![&id, status.as_str(), tx.now, beat.sequence_number]).await?;
+            let lease = tx.now + tx.rules.lease_duration;
+            let sql = "UPDATE sandboxes SET lease_expires_at = $2, last_heartbeat_at = $3 \
+                       WHERE agent_id = $1 AND live = 1";
+            tx.execute(sql, params![&id, lease, tx.now]).await?;
+            if status != agent.status {
+                let told = json!({ "old_status": agent.status, "status": status });
+                tx.tell("AGENT_STATUS_CHANGED", "agent", id.as_str(), &told);
+            }
+            let missed = if agent.last_heartbeat_at.is_some() { beat.sequence_number - last - 1 } else { 0 };
+            let message = match missed {
+                0 => "ok".to_owned(),
+                n => format!("{n} heartbeats before this one did not arrive"),
+            };
+            Ok(HeartbeatAck { received: true, missed, message })
+        })
+        .await
+    }
+
+    /// Marks agents whose heartbeats stopped. What they hold is freed by its lease. Says how many changed.
+    pub async fn agent_degrade(&self, limit: usize) -> Result<usize, Error> {
+        self.write(async move |tx| {
+            let mut changed = 0;
+            for (missed, status, from) in [
+                (tx.rules.agent_missed_failed, AgentStatus::Failed, "('idle', 'running', 'degraded')"),
+                (tx.rules.agent_missed_degraded, AgentStatus::Degraded, "('idle', 'running')"),
+            ] {
+                let idle = tx.now - tx.rules.agent_ttl_idle * missed;
+                let running = tx.now - tx.rules.agent_ttl_running * missed;
+                let sql = format!(
+                    "SELECT id FROM agents WHERE status IN {from} AND last_heartbeat_at IS NOT NULL \
+                     AND last_heartbeat_at <= CASE WHEN status = 'running' THEN $1 ELSE $2 END LIMIT $3"
+                );
+                let rows =
+                    tx.query(&sql, params![running.as_microsecond(), idle.as_microsecond(), limit]).await?;
+                for row in &rows {
+                    let id: AgentId = row.parse("id")?;
+                    let sql = "UPDATE agents SET status = $2 WHERE id = $1";
+                    tx.execute(sql, params![&id, status.as_str()]).await?;
+                    tx.tell(
+                        "HEARTBEAT_MISSED",
+                        "agent",
+                        id.as_str(),
+                        &json!({ "status": status, "missed": missed }),
+                    );
+                }
+                changed += rows.len();
+            }
+            Ok(changed)
+        })
+        .await
+    }
+}
+
+async fn get(tx: &mut Tx, id: &AgentId) -> Result<Agent, Error> {
+    let row = tx.query_one(&format!("SELECT {COLUMNS} FROM agents WHERE id = $1"), params![id]).await?;
+    read(&row.ok_or_else(|| Error::not_found("agent", id))?)
+}
+
+fn read(row: &Row) -> Result<Agent, Error> {
+    Ok(Agent {
+        id: row.parse("id")?,
+        name: row.get("name")?,
+        agent_type: row.get("agent_type")?,
+        capabilities: row.json("capabilities")?,
+        status: row.parse("status")?,
+        last_heartbeat_at: row.get("last_heartbeat_at")?,
+        heartbeat_sequence: row.get("heartbeat_sequence")?,
+        created_at: row.get("created_at")?,
+    })
+}

@@ -1,0 +1,136 @@
+//! The audit trail: who did what. Each line carries the hash of the one before it, so that a line cannot be changed,
+//! taken out or put in without all later ones giving it away.
+
+use jiff::Timestamp;
+use omoi_protocol::token::{AuditEntry, AuditVerdict};
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Error, Store, Tx, hex,
+    value::{Row, params},
+};
+
+/// How many lines are checked per read.
+const VERIFY_PAGE: usize = 1000;
+const COLUMNS: &str = "n, at, actor, action, entity_type, entity_id, detail, prev_hash, hash";
+
+pub(super) struct Line {
+    pub actor: String,
+    pub action: String,
+    pub entity_type: String,
+    pub entity_id: String,
+    pub detail: Json,
+}
+
+pub(super) async fn flush(tx: &mut Tx) -> Result<(), Error> {
+    if tx.audit.is_empty() {
+        return Ok(());
+    }
+    let last = tx.query_one("SELECT n, hash FROM audit ORDER BY n DESC LIMIT 1", params![]).await?;
+    let (mut n, mut prev) = match last {
+        Some(row) => (row.get("n")?, row.get("hash")?),
+        None => (0, String::new()),
+    };
+    for line in std::mem::take(&mut tx.audit) {
+        n += 1;
+        let detail = line.detail.to_string();
+        let fields = [&line.actor, &line.action, &line.entity_type, &line.entity_id, &detail];
+        let hash = hash(n, tx.now, &fields.map(String::as_str), &prev);
+        tx.execute(
+            "INSERT INTO audit (n, at, actor, action, entity_type, entity_id, detail, prev_hash, hash) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            params![
+                n,
+                tx.now,
+                line.actor,
+                line.action,
+                line.entity_type,
+                line.entity_id,
+                detail,
+                prev,
+                hash.as_str()
+            ],
+        )
+        .await?;
+        prev = hash;
+    }
+    Ok(())
+}
+
+/// Each field is preceded by its length, so that no two lines share a text.
+fn hash(n: i64, at: Timestamp, fields: &[&str], prev: &str) -> String {
+    let mut sha = Sha256::new();
+    sha.update(n.to_be_bytes());
+    sha.update(at.as_microsecond().to_be_bytes());
+    for field in fields.iter().chain([&prev]) {
+        sha.update((field.len() as u64).to_be_bytes());
+        sha.update(field.as_bytes());
+    }
+    hex(&sha.finalize())
+}
+
+impl Store {
+    /// Newest first.
+    pub async fn audit_list(&self, before: Option<i64>, limit: usize) -> Result<Vec<AuditEntry>, Error> {
+        self.read(async move |tx| {
+            let sql = format!("SELECT {COLUMNS} FROM audit WHERE n < $1 ORDER BY n DESC LIMIT $2");
+            let rows = tx.query(&sql, params![before.unwrap_or(i64::MAX), limit]).await?;
+            rows.iter().map(entry).collect()
+        })
+        .await
+    }
+
+    /// Follows the chain from its first line.
+    pub async fn audit_verify(&self) -> Result<AuditVerdict, Error> {
+        let mut verdict = AuditVerdict { entries: 0, broken_at: None };
+        let mut prev = String::new();
+        loop {
+            let after = verdict.entries;
+            let page = self
+                .read(async move |tx| {
+                    let sql = format!("SELECT {COLUMNS} FROM audit WHERE n > $1 ORDER BY n LIMIT $2");
+                    tx.query(&sql, params![after, VERIFY_PAGE])
+                        .await?
+                        .iter()
+                        .map(line)
+                        .collect::<Result<Vec<_>, _>>()
+                })
+                .await?;
+            if page.is_empty() {
+                return Ok(verdict);
+            }
+            for (entry, detail) in page {
+                let fields = [&entry.actor, &entry.action, &entry.entity_type, &entry.entity_id, &detail];
+                let expected = hash(entry.n, entry.at, &fields.map(String::as_str), &prev);
+                let fits =
+                    entry.n == verdict.entries + 1 && entry.prev_hash == prev && entry.hash == expected;
+                if !fits {
+                    verdict.broken_at = Some(entry.n);
+                    return Ok(verdict);
+                }
+                verdict.entries = entry.n;
+                prev = entry.hash;
+            }
+        }
+    }
+}
+
+fn line(row: &Row) -> Result<(AuditEntry, String), Error> {
+    Ok((entry(row)?, row.get("detail")?))
+}
+
+fn entry(row: &Row) -> Result<AuditEntry, Error> {
+    Ok(AuditEntry {
+        n: row.get("n")?,
+        at: row.get("at")?,
+        actor: row.get("actor")?,
+        action: row.get("action")?,
+        entity_type: row.get("entity_type")?,
+        entity_id: row.get("entity_id")?,
+        // A line whose detail was tampered with must still be shown as broken.
+        detail: row.json("detail").unwrap_or(Json::Null),
+        prev_hash: row.get("prev_hash")?,
+        hash: row.get("hash")?,
+    })
+}

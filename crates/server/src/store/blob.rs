@@ -1,0 +1,32 @@
+//! Blobs: content by its hash, compressed, stored once however often it is named.
+
+use sha2::{Digest, Sha256};
+
+use super::{Error, Tx, hex, value::params};
+
+const LEVEL: i32 = 3;
+/// The largest content that is kept: what a request may bring, with room for encoding.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+
+pub(super) async fn put(tx: &mut Tx, content: &[u8]) -> Result<String, Error> {
+    let hash = hex(&Sha256::digest(content));
+    let data = zstd::bulk::compress(content, LEVEL)
+        .map_err(|error| Error::Unavailable(format!("content could not be compressed: {error}")))?;
+    tx.execute(
+        "INSERT INTO blobs (hash, size, data) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING",
+        params![hash.as_str(), content.len(), data],
+    )
+    .await?;
+    Ok(hash)
+}
+
+pub(super) async fn get(tx: &mut Tx, hash: &str) -> Result<Vec<u8>, Error> {
+    let row = tx.query_one("SELECT size, data FROM blobs WHERE hash = $1", params![hash]).await?;
+    let row = row.ok_or_else(|| Error::corrupt("blob_hash", "the name of nothing"))?;
+    let size = usize::try_from(row.get::<i64>("size")?).unwrap_or(0).min(BYTES_MAX);
+    zstd::bulk::decompress(&row.get::<Vec<u8>>("data")?, size).map_err(|_| Error::corrupt("data", "not zstd"))
+}
+
+pub(super) async fn get_text(tx: &mut Tx, hash: &str) -> Result<String, Error> {
+    String::from_utf8(get(tx, hash).await?).map_err(|_| Error::corrupt("data", "not UTF-8"))
+}

@@ -1,0 +1,61 @@
+//! One row of the order of everything, on its way into the store and out to live viewers.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use omoi_protocol::EventSource;
+use serde_json::Value as Json;
+
+use super::{Error, value::Row};
+
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its place in the order; 0 until the transaction ends.
+    pub pos: i64,
+    pub entity_type: Cow<'static, str>,
+    pub entity_id: String,
+    /// For a sandbox's own event, its place among them.
+    pub seq: Option<i64>,
+    pub worker_seq: Option<i64>,
+    pub event_type: String,
+    pub source: EventSource,
+    /// A JSON object.
+    pub data: String,
+    pub created_at: Timestamp,
+}
+
+impl Entry {
+    pub(super) fn notice(
+        event_type: &str,
+        entity_type: &'static str,
+        entity_id: &str,
+        payload: &Json,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            pos: 0,
+            entity_type: Cow::Borrowed(entity_type),
+            entity_id: entity_id.to_owned(),
+            seq: None,
+            worker_seq: None,
+            event_type: event_type.to_owned(),
+            source: EventSource::System,
+            data: payload.to_string(),
+            created_at: now,
+        }
+    }
+
+    pub(super) fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            pos: row.get("pos")?,
+            entity_type: Cow::Owned(row.get("entity_type")?),
+            entity_id: row.get("entity_id")?,
+            seq: row.get("seq")?,
+            worker_seq: row.get("worker_seq")?,
+            event_type: row.get("event_type")?,
+            source: row.parse("source")?,
+            data: row.get("data")?,
+            created_at: row.get("created_at")?,
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! What a caller of the store treats differently.
+
+use omoi_protocol::TaskId;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("there is no {kind} {id}")]
+    NotFound { kind: &'static str, id: String },
+    /// It is not as the caller thinks, and a repeat would find the same.
+    #[error("{detail}")]
+    Conflict { code: &'static str, detail: String },
+    /// The worker's numbering has a hole; it is to send again from `expected`.
+    #[error("worker_seq {got} leaves a gap: the next one expected is {expected}")]
+    SequenceGap { got: i64, expected: i64 },
+    #[error("the dependency would make a cycle: {}", cycle.iter().map(TaskId::as_str).collect::<Vec<_>>().join(" -> "))]
+    Cycle { cycle: Vec<TaskId> },
+    /// The token was right once: its sandbox has ended.
+    #[error("the token's sandbox has ended, so its token opens nothing any more")]
+    TokenEnded,
+    #[error("{detail}")]
+    Invalid { code: &'static str, detail: String },
+    /// More waits to be written than the queue holds.
+    #[error("too much is waiting to be written")]
+    Busy,
+    /// The database does not answer, or refuses for a reason that may pass. Nothing was acknowledged.
+    #[error("the database is not available: {0}")]
+    Unavailable(String),
+    /// A statement was refused: a defect of ours.
+    #[error("the database refused a statement: {0}")]
+    Statement(String),
+    #[error("column {column} is {problem}")]
+    Corrupt { column: String, problem: &'static str },
+}
+
+impl Error {
+    pub(super) fn corrupt(column: &str, problem: &'static str) -> Self {
+        Self::Corrupt { column: column.to_owned(), problem }
+    }
+
+    pub fn not_found(kind: &'static str, id: impl ToString) -> Self {
+        Self::NotFound { kind, id: id.to_string() }
+    }
+
+    pub fn conflict(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::Conflict { code, detail: detail.into() }
+    }
+
+    pub fn invalid(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::Invalid { code, detail: detail.into() }
+    }
+
+    /// The database failed, as opposed to a caller who asked for what cannot be: the transaction is void.
+    pub(super) fn is_fault(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Statement(_) | Self::Corrupt { .. })
+    }
+}

@@ -1,0 +1,486 @@
+//! Events: everything that happened, in one order. Appends of a batch share their statements; whatever an event
+//! means for its task happens in the transaction that stores it.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, btree_map::Entry as Slot};
+
+use jiff::Timestamp;
+use omoi_protocol::{
+    EventId, EventSource, SandboxId, SandboxStatus,
+    event::{NewEvent, StoredEvent},
+    sandbox::{EventPage, EventReceived, HeartbeatSummary, Trajectory},
+};
+use serde_json::{Value as Json, value::RawValue};
+
+use super::{
+    Error, Store, Tx,
+    entry::Entry,
+    job::Answer,
+    keep, message,
+    sandbox::{self, Reporter},
+    task,
+    value::{Row, params},
+};
+use crate::domain::report;
+
+/// Events to be stored for one sandbox, all or none.
+pub struct Append {
+    pub sandbox_id: SandboxId,
+    pub events: Vec<NewEvent>,
+    placed: Vec<Placed>,
+    answer: Option<Result<Vec<EventReceived>, Error>>,
+    reply: Answer<Vec<EventReceived>>,
+}
+
+/// Where an event went.
+enum Placed {
+    /// Into the outbox, at this index.
+    New { row: usize, refused: Option<&'static str> },
+    /// It was there already: the worker repeats itself.
+    Known { pos: i64, seq: i64, at: Timestamp },
+}
+
+impl Append {
+    pub(super) fn new(
+        sandbox_id: SandboxId,
+        events: Vec<NewEvent>,
+        reply: Answer<Vec<EventReceived>>,
+    ) -> Self {
+        Self { sandbox_id, events, placed: Vec::new(), answer: None, reply }
+    }
+
+    /// After commit: the answer, now that the rows have their positions.
+    pub(super) fn place(&mut self, rows: &[Entry]) {
+        if self.answer.is_some() {
+            return;
+        }
+        let received = self.events.iter().zip(&self.placed).map(|(event, placed)| {
+            let (pos, seq, timestamp, refused) = match placed {
+                Placed::New { row, refused } => {
+                    let row = &rows[*row];
+                    (row.pos, row.seq.unwrap_or(0), row.created_at, *refused)
+                }
+                Placed::Known { pos, seq, at } => (*pos, *seq, *at, None),
+            };
+            EventReceived {
+                status: "received".to_owned(),
+                sandbox_id: self.sandbox_id.clone(),
+                event_type: event.event_type.clone(),
+                event_id: EventId(pos),
+                seq,
+                timestamp,
+                refused: refused.map(str::to_owned),
+            }
+        });
+        self.answer = Some(Ok(received.collect()));
+    }
+
+    pub(super) fn finish(self, committed: Result<(), Error>) {
+        let answer = committed.and_then(|()| self.answer.unwrap_or(Err(Error::Busy)));
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// What is known of a sandbox while a batch is put together.
+struct Stream {
+    reporter: Reporter,
+    last_seq: i64,
+    last_worker_seq: i64,
+    heard: bool,
+    beat: bool,
+    counts: BTreeMap<String, i64>,
+}
+
+pub(super) async fn append_all(tx: &mut Tx, appends: &mut [&mut Append]) -> Result<(), Error> {
+    if appends.is_empty() {
+        return Ok(());
+    }
+    let mut streams = streams(tx, appends).await?;
+    for append in appends {
+        append.placed.clear();
+        append.answer = None;
+        let done = match streams.get_mut(&append.sandbox_id) {
+            None => Err(Error::not_found("sandbox", &append.sandbox_id)),
+            Some(stream) => append_one(tx, append, stream).await,
+        };
+        match done {
+            Err(fault) if fault.is_fault() => return Err(fault),
+            Err(refusal) => append.answer = Some(Err(refusal)),
+            Ok(()) => {}
+        }
+    }
+    count(tx, &streams).await?;
+    let heard: Vec<_> = streams.values().filter(|s| s.heard).map(|s| (&s.reporter, s.beat)).collect();
+    sandbox::heard(tx, &heard).await
+}
+
+async fn streams(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<SandboxId, Stream>, Error> {
+    let mut ids: Vec<String> = appends.iter().map(|a| a.sandbox_id.to_string()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let rows = tx
+        .query(
+            "SELECT s.id, s.task_id, s.status, s.generation, s.reports_until, s.lease_expires_at, \
+             (SELECT max(e.seq) FROM events e WHERE e.entity_id = s.id AND e.seq IS NOT NULL) AS last_seq, \
+             (SELECT max(e.worker_seq) FROM events e WHERE e.entity_id = s.id AND e.worker_seq IS NOT NULL) \
+             AS last_worker_seq FROM sandboxes s WHERE s.id = ANY($1)",
+            params![ids],
+        )
+        .await?;
+    let stream = |row: &Row| {
+        let reporter = Reporter::read(row)?;
+        let stream = Stream {
+            last_seq: row.get::<Option<i64>>("last_seq")?.unwrap_or(0),
+            last_worker_seq: row.get::<Option<i64>>("last_worker_seq")?.unwrap_or(0),
+            heard: false,
+            beat: false,
+            counts: BTreeMap::new(),
+            reporter,
+        };
+        Ok((stream.reporter.id.clone(), stream))
+    };
+    rows.iter().map(stream).collect()
+}
+
+/// Checks everything before it changes anything: a refused append leaves no trace.
+async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Result<(), Error> {
+    if stream.reporter.reports_until.is_some_and(|until| until <= tx.now()) {
+        return Err(Error::TokenEnded);
+    }
+    let mut known = Vec::with_capacity(append.events.len());
+    let mut expected = stream.last_worker_seq + 1;
+    for event in &append.events {
+        known.push(match event.worker_seq {
+            Some(n) if n > expected => return Err(Error::SequenceGap { got: n, expected }),
+            Some(n) if n < expected => Some(find_repeated(tx, &append.sandbox_id, event, n).await?),
+            Some(_) => {
+                expected += 1;
+                None
+            }
+            None => None,
+        });
+    }
+    for (event, known) in append.events.iter().zip(known) {
+        let placed = match known {
+            Some(placed) => placed,
+            None => store_one(tx, event, stream).await?,
+        };
+        append.placed.push(placed);
+    }
+    Ok(())
+}
+
+/// The event that the worker has sent before under this number; other content under it is a conflict.
+async fn find_repeated(tx: &mut Tx, sandbox: &SandboxId, event: &NewEvent, n: i64) -> Result<Placed, Error> {
+    let same = |event_type: &str, source: EventSource, data: &str| {
+        event.event_type == event_type && event.source == source && keep::matches(event, data)
+    };
+    let other = || {
+        let detail = format!("worker_seq {n} of {sandbox} is stored with other content");
+        Error::conflict("sequence_conflict", detail)
+    };
+    let waiting = tx
+        .rows
+        .iter()
+        .enumerate()
+        .find(|(_, row)| row.worker_seq == Some(n) && row.entity_id == sandbox.as_str());
+    if let Some((at, row)) = waiting {
+        return if same(&row.event_type, row.source, &row.data) {
+            Ok(Placed::New { row: at, refused: None })
+        } else {
+            Err(other())
+        };
+    }
+    let row = tx
+        .query_one(
+            "SELECT pos, seq, event_type, source, data, created_at FROM events \
+             WHERE entity_id = $1 AND worker_seq = $2 AND worker_seq IS NOT NULL",
+            params![sandbox, n],
+        )
+        .await?;
+    match row {
+        Some(row)
+            if same(&row.get::<String>("event_type")?, row.parse("source")?, &row.get::<String>("data")?) =>
+        {
+            Ok(Placed::Known { pos: row.get("pos")?, seq: row.get("seq")?, at: row.get("created_at")? })
+        }
+        // A number below the first one that was ever sent.
+        None => Err(Error::SequenceGap { got: n, expected: 1 }),
+        Some(_) => Err(other()),
+    }
+}
+
+async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result<Placed, Error> {
+    stream.last_seq += 1;
+    stream.heard = true;
+    stream.beat |= report::is_heartbeat(&event.event_type);
+    if let Some(n) = event.worker_seq {
+        stream.last_worker_seq = n;
+    }
+    match stream.counts.entry(event.event_type.clone()) {
+        Slot::Vacant(slot) => *slot.insert(0) += 1,
+        Slot::Occupied(mut slot) => *slot.get_mut() += 1,
+    }
+    let seq = stream.last_seq;
+    let data = keep::extract(tx, &stream.reporter, seq, event).await?;
+    let mut refused = None;
+    if report::is_trigger(&event.event_type) {
+        refused = task::report(tx, &mut stream.reporter, &event.event_type, event.event_data.get()).await?;
+    } else if event.event_type == "agent.message_injected" {
+        message::injected_by_event(tx, &stream.reporter.id, event.event_data.get()).await?;
+    }
+    if stream.reporter.status == SandboxStatus::Creating {
+        sandbox::set_running(tx, &mut stream.reporter).await?;
+    }
+    tx.writes += 1;
+    tx.rows.push(Entry {
+        pos: 0,
+        entity_type: Cow::Borrowed("sandbox"),
+        entity_id: stream.reporter.id.to_string(),
+        seq: Some(seq),
+        worker_seq: event.worker_seq,
+        event_type: event.event_type.clone(),
+        source: event.source,
+        data,
+        created_at: tx.now,
+    });
+    Ok(Placed::New { row: tx.rows.len() - 1, refused })
+}
+
+async fn count(tx: &mut Tx, streams: &HashMap<SandboxId, Stream>) -> Result<(), Error> {
+    let now = tx.now();
+    let counts: Vec<_> = streams
+        .values()
+        .flat_map(|s| s.counts.iter().map(move |(kind, n)| (s.reporter.id.as_str(), kind.as_str(), *n)))
+        .collect();
+    super::bulk::upsert_counts(tx, &counts, now).await
+}
+
+impl Store {
+    /// Stores events of a sandbox, in order, all or none. Answers after commit.
+    pub async fn event_append(
+        &self,
+        id: &SandboxId,
+        events: Vec<NewEvent>,
+    ) -> Result<Vec<EventReceived>, Error> {
+        self.append(id.clone(), events).await
+    }
+
+    /// A page, newest first. `before` and `after` bound it by `seq`.
+    pub async fn event_page(&self, id: &SandboxId, ask: EventAsk) -> Result<EventPage, Error> {
+        let id = id.clone();
+        self.read(async move |tx| {
+            let counts = Counts::read(tx, &id).await?;
+            let total_count = match &ask.event_type {
+                Some(kind) => counts.of(kind),
+                None => counts.total(),
+            };
+            Ok(EventPage {
+                events: ask.page(tx, &id, total_count).await?,
+                total_count,
+                sandbox_id: id.clone(),
+            })
+        })
+        .await
+    }
+
+    /// Events without heartbeats, from a cursor on.
+    pub async fn event_trajectory(&self, id: &SandboxId, ask: TrajectoryAsk) -> Result<Trajectory, Error> {
+        let id = id.clone();
+        self.read(async move |tx| {
+            let counts = Counts::read(tx, &id).await?;
+            let cursor = match ask.cursor {
+                Some(cursor) => Some(seq_of(tx, &id, cursor).await?),
+                None => None,
+            };
+            let (mut events, has_more) = ask.page(tx, &id, cursor).await?;
+            if ask.newer {
+                events.reverse();
+            }
+            let heartbeats = counts.heartbeats();
+            Ok(Trajectory {
+                sandbox_id: id.clone(),
+                total_events: counts.total(),
+                trajectory_events: counts.total() - heartbeats.count,
+                next_cursor: events.last().filter(|_| has_more && !ask.newer).map(|e| e.id),
+                prev_cursor: events.first().map(|e| e.id),
+                has_more,
+                heartbeat_summary: heartbeats,
+                events,
+            })
+        })
+        .await
+    }
+
+    /// Everything stored after a position, in order: what live viewers catch up with.
+    pub async fn event_after(&self, pos: i64, limit: usize) -> Result<Vec<Entry>, Error> {
+        self.read(async move |tx| {
+            let rows = tx
+                .query(
+                    "SELECT pos, entity_type, entity_id, seq, worker_seq, event_type, source, data, created_at \
+                     FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
+                    params![pos, limit],
+                )
+                .await?;
+            rows.iter().map(Entry::read).collect()
+        })
+        .await
+    }
+
+    pub async fn event_last_position(&self) -> Result<i64, Error> {
+        self.read(async |tx| {
+            let row = tx.query_one("SELECT COALESCE(max(pos), 0) AS pos FROM events", params![]).await?;
+            row.map_or(Ok(0), |row| row.get("pos"))
+        })
+        .await
+    }
+}
+
+/// Which page of events is wanted.
+#[derive(Debug, Clone)]
+pub struct EventAsk {
+    pub limit: usize,
+    pub offset: usize,
+    pub event_type: Option<String>,
+    pub after: Option<i64>,
+    pub before: Option<i64>,
+}
+
+impl EventAsk {
+    async fn page(&self, tx: &mut Tx, id: &SandboxId, total: i64) -> Result<Vec<StoredEvent>, Error> {
+        let mut sql = "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events \
+                       WHERE entity_id = $1 AND seq IS NOT NULL"
+            .to_owned();
+        let mut values = params![id];
+        let mut offset = self.offset;
+        let mut before = self.before;
+        if self.event_type.is_none() && self.after.is_none() && before.is_none() {
+            // Without a filter the numbers are dense, so an offset is a bound and nothing is skipped over.
+            before = Some(total.saturating_sub(offset as i64) + 1);
+            offset = 0;
+        }
+        let mut and = |clause: &str, value| {
+            values.push(value);
+            sql.push_str(&format!(" AND {clause} ${}", values.len()));
+        };
+        if let Some(kind) = &self.event_type {
+            and("event_type =", kind.as_str().into());
+        }
+        if let Some(after) = self.after {
+            and("seq >", after.into());
+        }
+        if let Some(before) = before {
+            and("seq <", before.into());
+        }
+        values.push(self.limit.into());
+        // From `after` alone on, the events right behind it are meant, not the newest.
+        let order = if self.after.is_some() && self.before.is_none() { "ASC" } else { "DESC" };
+        sql.push_str(&format!(" ORDER BY seq {order} LIMIT ${}", values.len()));
+        if offset > 0 {
+            values.push(offset.into());
+            sql.push_str(&format!(" OFFSET ${}", values.len()));
+        }
+        let rows = tx.query(&sql, values).await?;
+        let mut events = rows.iter().map(|row| stored(row, id)).collect::<Result<Vec<_>, _>>()?;
+        if order == "ASC" {
+            events.reverse();
+        }
+        Ok(events)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct TrajectoryAsk {
+    pub limit: usize,
+    pub cursor: Option<EventId>,
+    pub newer: bool,
+}
+
+impl TrajectoryAsk {
+    async fn page(
+        &self,
+        tx: &mut Tx,
+        id: &SandboxId,
+        cursor: Option<i64>,
+    ) -> Result<(Vec<StoredEvent>, bool), Error> {
+        let (compare, order, cursor) = match (self.newer, cursor) {
+            (true, cursor) => (">", "ASC", cursor.unwrap_or(0)),
+            (false, cursor) => ("<", "DESC", cursor.unwrap_or(i64::MAX)),
+        };
+        let sql = format!(
+            "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events \
+             WHERE entity_id = $1 AND seq IS NOT NULL AND seq {compare} $2 \
+             AND event_type NOT IN ('agent.heartbeat', 'heartbeat') ORDER BY seq {order} LIMIT $3"
+        );
+        let rows = tx.query(&sql, params![id, cursor, self.limit + 1]).await?;
+        let has_more = rows.len() > self.limit;
+        let events = rows.iter().take(self.limit).map(|row| stored(row, id)).collect::<Result<_, _>>()?;
+        Ok((events, has_more))
+    }
+}
+
+/// The place of an event in its sandbox; another sandbox's event is no cursor here.
+pub(super) async fn seq_of(tx: &mut Tx, id: &SandboxId, event: EventId) -> Result<i64, Error> {
+    let row = tx
+        .query_one(
+            "SELECT seq FROM events WHERE pos = $1 AND entity_id = $2 AND seq IS NOT NULL",
+            params![event.0, id],
+        )
+        .await?;
+    row.ok_or_else(|| Error::not_found("event of that sandbox", event))?.get("seq")
+}
+
+struct Counts(Vec<(String, i64, Timestamp, Timestamp)>);
+
+impl Counts {
+    async fn read(tx: &mut Tx, id: &SandboxId) -> Result<Self, Error> {
+        sandbox::must_exist(tx, id).await?;
+        let sql = "SELECT event_type, count, first_at, last_at FROM event_counts WHERE sandbox_id = $1";
+        let rows = tx.query(sql, params![id]).await?;
+        let read = |row: &Row| {
+            Ok((row.get("event_type")?, row.get("count")?, row.get("first_at")?, row.get("last_at")?))
+        };
+        rows.iter().map(read).collect::<Result<_, Error>>().map(Self)
+    }
+
+    fn total(&self) -> i64 {
+        self.0.iter().map(|c| c.1).sum()
+    }
+
+    fn of(&self, kind: &str) -> i64 {
+        self.0.iter().filter(|c| c.0 == kind).map(|c| c.1).sum()
+    }
+
+    fn heartbeats(&self) -> HeartbeatSummary {
+        let beats = || self.0.iter().filter(|c| report::is_trajectory_noise(&c.0));
+        HeartbeatSummary {
+            count: beats().map(|c| c.1).sum(),
+            first_heartbeat: beats().map(|c| c.2).min(),
+            last_heartbeat: beats().map(|c| c.3).max(),
+        }
+    }
+}
+
+fn stored(row: &Row, id: &SandboxId) -> Result<StoredEvent, Error> {
+    Ok(StoredEvent {
+        id: EventId(row.get("pos")?),
+        sandbox_id: id.clone(),
+        seq: row.get("seq")?,
+        worker_seq: row.get("worker_seq")?,
+        event_type: row.get("event_type")?,
+        event_data: raw(row.get("data")?)?,
+        source: row.parse("source")?,
+        created_at: row.get("created_at")?,
+    })
+}
+
+fn raw(data: String) -> Result<Box<RawValue>, Error> {
+    RawValue::from_string(data).map_err(|_| Error::corrupt("data", "not JSON"))
+}
+
+/// Parses what was checked at the door.
+pub(super) fn json(data: &str) -> Result<Json, Error> {
+    serde_json::from_str(data).map_err(|error| {
+        Error::invalid("event_data_unreadable", format!("event_data cannot be read: {error}"))
+    })
+}

@@ -1,0 +1,236 @@
+//! Messages: something said to a running worker. `queued → delivered → injected → acknowledged`, or `expired`.
+//! Handing out marks a message delivered; until the worker says that the agent has it, it is offered again.
+
+use jiff::Timestamp;
+use omoi_protocol::{
+    MessageId, MessageState, MessageType, SandboxId,
+    message::{Message, NewMessage},
+};
+use serde_json::{Value as Json, json};
+
+use super::{
+    Error, Store, Tx, event,
+    sandbox::{self, Reporter},
+    value::{Row, params},
+};
+
+const COLUMNS: &str = "id, sandbox_id, seq, message_type, content, sender, state, created_at, delivered_at, \
+                       injected_at, acknowledged_at, expired_at, deliveries";
+/// How much of a message live viewers are told.
+const PREVIEW_CHARS: usize = 100;
+pub const QUEUED: &str = "SANDBOX_MESSAGE_QUEUED";
+
+impl Store {
+    pub async fn message_queue(
+        &self,
+        sender: &str,
+        to: &SandboxId,
+        new: NewMessage,
+    ) -> Result<Message, Error> {
+        let (sender, to) = (sender.to_owned(), to.clone());
+        self.write(async move |tx| {
+            let sql = "SELECT s.status, (SELECT count(*) FROM messages m WHERE m.sandbox_id = s.id \
+                       AND m.state IN ('queued', 'delivered')) AS waiting, \
+                       (SELECT max(m.seq) FROM messages m WHERE m.sandbox_id = s.id) AS last \
+                       FROM sandboxes s WHERE s.id = $1";
+            let row = tx.query_one(sql, params![&to]).await?.ok_or_else(|| Error::not_found("sandbox", &to))?;
+            if row.get::<String>("status")? == "terminated" {
+                let detail = format!("sandbox {to} has ended, so nobody would hear the message");
+                return Err(Error::conflict("sandbox_ended", detail));
+            }
+            if row.get::<i64>("waiting")? >= tx.rules.message_queue_max {
+                return Err(Error::Busy);
+            }
+            let seq = row.get::<Option<i64>>("last")?.unwrap_or(0) + 1;
+            let id = MessageId::generate();
+            tx.execute(
+                "INSERT INTO messages (id, sandbox_id, seq, message_type, content, sender, state, created_at, \
+                 deliveries, offer_at) VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, 0, $7)",
+                params![&id, &to, seq, new.message_type.as_str(), new.content.as_str(), sender.as_str(), tx.now],
+            )
+            .await?;
+            let preview: String = new.content.chars().take(PREVIEW_CHARS).collect();
+            let priority = if new.message_type == MessageType::Interrupt { "high" } else { "normal" };
+            tx.tell(
+                QUEUED,
+                "sandbox",
+                to.as_str(),
+                &json!({
+                    "message_id": id, "content": preview, "message_type": new.message_type,
+                    "priority": priority, "sender": sender,
+                }),
+            );
+            get(tx, &to, &id).await
+        })
+        .await
+    }
+
+    /// Hands out what waits, oldest first, and marks it delivered.
+    pub async fn message_deliver(&self, to: &SandboxId, limit: usize) -> Result<Vec<Message>, Error> {
+        let to = to.clone();
+        // Most polls find nothing: they are answered by a reader and cost no transaction.
+        let waiting = self.message_waiting(&to).await?;
+        if !waiting {
+            return Ok(Vec::new());
+        }
+        self.write(async move |tx| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM messages WHERE sandbox_id = $1 AND state IN ('queued', 'delivered') \
+                 AND offer_at <= $2 ORDER BY seq LIMIT $3"
+            );
+            let rows = tx.query(&sql, params![&to, tx.now, limit]).await?;
+            let mut messages = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+            let offer_at = tx.now + tx.rules.message_offer_again_after;
+            for message in &mut messages {
+                message.state = MessageState::Delivered;
+                message.delivered_at.get_or_insert(tx.now);
+                message.deliveries += 1;
+                let sql = "UPDATE messages SET state = 'delivered', delivered_at = $2, deliveries = $3, offer_at = $4 \
+                           WHERE id = $1";
+                tx.execute(sql, params![&message.id, message.delivered_at, message.deliveries, offer_at]).await?;
+                changed(tx, message);
+            }
+            Ok(messages)
+        })
+        .await
+    }
+
+    async fn message_waiting(&self, to: &SandboxId) -> Result<bool, Error> {
+        let to = to.clone();
+        self.read(async move |tx| {
+            sandbox::must_exist(tx, &to).await?;
+            let sql = "SELECT 1 AS found FROM messages WHERE sandbox_id = $1 AND state IN ('queued', 'delivered') \
+                       AND offer_at <= $2 LIMIT 1";
+            Ok(tx.query_one(sql, params![&to, tx.now]).await?.is_some())
+        })
+        .await
+    }
+
+    /// What the worker tells of a message: the agent has it, or has dealt with it. Repeats are harmless.
+    pub async fn message_report(
+        &self,
+        from: &SandboxId,
+        id: &MessageId,
+        state: MessageState,
+    ) -> Result<Message, Error> {
+        let (from, id) = (from.clone(), id.clone());
+        self.write(async move |tx| {
+            Reporter::load(tx, &from).await?;
+            advance(tx, &from, &id, state).await
+        })
+        .await
+    }
+
+    /// All messages of a sandbox with their states, newest first. Hands nothing out.
+    pub async fn message_list(
+        &self,
+        of: &SandboxId,
+        before: Option<MessageId>,
+        limit: usize,
+    ) -> Result<Vec<Message>, Error> {
+        let of = of.clone();
+        self.read(async move |tx| {
+            sandbox::must_exist(tx, &of).await?;
+            let bound = match &before {
+                Some(id) => {
+                    let sql = "SELECT seq FROM messages WHERE id = $1 AND sandbox_id = $2";
+                    let row = tx.query_one(sql, params![id, &of]).await?;
+                    row.ok_or_else(|| Error::not_found("message", id))?.get("seq")?
+                }
+                None => i64::MAX,
+            };
+            let sql = format!(
+                "SELECT {COLUMNS} FROM messages WHERE sandbox_id = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3"
+            );
+            tx.query(&sql, params![&of, bound, limit]).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// Gives up on messages that nobody took, or that were handed out too often. Says how many.
+    pub async fn message_expire(&self, limit: usize) -> Result<usize, Error> {
+        self.write(async move |tx| {
+            let old = tx.now - tx.rules.message_expire_after;
+            let sql = format!(
+                "SELECT {COLUMNS} FROM messages WHERE state IN ('queued', 'delivered') \
+                 AND (created_at <= $1 OR (deliveries >= $2 AND offer_at <= $3)) ORDER BY created_at LIMIT $4"
+            );
+            let values = params![old, tx.rules.message_deliveries_max, tx.now, limit];
+            let rows = tx.query(&sql, values).await?;
+            for row in &rows {
+                let mut message = read(row)?;
+                message.state = MessageState::Expired;
+                let sql = "UPDATE messages SET state = 'expired', expired_at = $2 WHERE id = $1";
+                tx.execute(sql, params![&message.id, tx.now]).await?;
+                changed(tx, &message);
+            }
+            Ok(rows.len())
+        })
+        .await
+    }
+}
+
+/// An `agent.message_injected` event that names its message says the same as a report.
+pub(super) async fn injected_by_event(tx: &mut Tx, from: &SandboxId, data: &str) -> Result<(), Error> {
+    let data: Json = event::json(data)?;
+    let Some(id) = data["message_id"].as_str().and_then(|id| id.parse::<MessageId>().ok()) else {
+        return Ok(());
+    };
+    match advance(tx, from, &id, MessageState::Injected).await {
+        // An event is stored whatever it says of messages.
+        Err(fault) if fault.is_fault() => Err(fault),
+        _ => Ok(()),
+    }
+}
+
+async fn advance(tx: &mut Tx, of: &SandboxId, id: &MessageId, state: MessageState) -> Result<Message, Error> {
+    let mut message = get(tx, of, id).await?;
+    let column = match state {
+        MessageState::Injected => "injected_at",
+        MessageState::Acknowledged => "acknowledged_at",
+        MessageState::Queued | MessageState::Delivered | MessageState::Expired => {
+            return Err(Error::invalid("message_state", "a worker reports `injected` or `acknowledged`"));
+        }
+    };
+    // Words only ever move forward; the order of the states is the order of their declaration.
+    if message.state >= state {
+        return Ok(message);
+    }
+    message.state = state;
+    let sql = format!("UPDATE messages SET state = $2, {column} = $3 WHERE id = $1");
+    tx.execute(&sql, params![id, state.as_str(), tx.now]).await?;
+    changed(tx, &message);
+    get(tx, of, id).await
+}
+
+fn changed(tx: &mut Tx, message: &Message) {
+    tx.tell(
+        "SANDBOX_MESSAGE_STATE",
+        "sandbox",
+        message.sandbox_id.as_str(),
+        &json!({ "message_id": message.id, "state": message.state, "deliveries": message.deliveries }),
+    );
+}
+
+async fn get(tx: &mut Tx, of: &SandboxId, id: &MessageId) -> Result<Message, Error> {
+    let sql = format!("SELECT {COLUMNS} FROM messages WHERE id = $1 AND sandbox_id = $2");
+    let row = tx.query_one(&sql, params![id, of]).await?;
+    read(&row.ok_or_else(|| Error::not_found("message", id))?)
+}
+
+fn read(row: &Row) -> Result<Message, Error> {
+    Ok(Message {
+        id: row.parse("id")?,
+        sandbox_id: row.parse("sandbox_id")?,
+        content: row.get("content")?,
+        message_type: row.parse("message_type")?,
+        sender: row.get("sender")?,
+        state: row.parse("state")?,
+        timestamp: row.get::<Timestamp>("created_at")?,
+        delivered_at: row.get("delivered_at")?,
+        injected_at: row.get("injected_at")?,
+        acknowledged_at: row.get("acknowledged_at")?,
+        expired_at: row.get("expired_at")?,
+        deliveries: row.get("deliveries")?,
+    })
+}

@@ -1,0 +1,56 @@
+//! Migrations: forward only, run at start, one process at a time.
+
+use super::{Error, Tx, postgres::MIGRATION_LOCK, sqlite, tx::Conn, value::params};
+
+const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("migrations/0001_foundation.sql"))];
+
+/// Brings the schema up to date; says how many migrations ran.
+pub(super) async fn run(tx: &mut Tx) -> Result<usize, Error> {
+    match &mut tx.conn {
+        Conn::Sqlite(conn) => sqlite::batch(conn, "BEGIN EXCLUSIVE")?,
+        Conn::Postgres(conn) => {
+            conn.batch(&format!("BEGIN; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")).await?;
+        }
+    }
+    match pending(tx).await {
+        Ok(n) => commit(tx).await.map(|()| n),
+        Err(error) => {
+            tx.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+async fn pending(tx: &mut Tx) -> Result<usize, Error> {
+    batch(tx, "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY)").await?;
+    let done = version(tx).await?;
+    let newest = MIGRATIONS.last().map_or(0, |(version, _)| *version);
+    if done > newest {
+        let detail =
+            format!("the database is at schema {done}, newer than this program's {newest}; use a newer omoi");
+        return Err(Error::invalid("schema_too_new", detail));
+    }
+    let mut ran = 0;
+    for (version, sql) in MIGRATIONS.iter().filter(|(version, _)| *version > done) {
+        batch(tx, sql).await?;
+        tx.execute("INSERT INTO schema_migrations (version) VALUES ($1)", params![*version]).await?;
+        ran += 1;
+    }
+    Ok(ran)
+}
+
+pub(super) async fn version(tx: &mut Tx) -> Result<i64, Error> {
+    let row = tx.query_one("SELECT max(version) AS version FROM schema_migrations", params![]).await?;
+    row.map_or(Ok(0), |row| Ok(row.get::<Option<i64>>("version")?.unwrap_or(0)))
+}
+
+async fn batch(tx: &mut Tx, sql: &str) -> Result<(), Error> {
+    match &mut tx.conn {
+        Conn::Sqlite(conn) => sqlite::batch(conn, &sqlite::migration(sql)),
+        Conn::Postgres(conn) => conn.batch(sql).await,
+    }
+}
+
+async fn commit(tx: &mut Tx) -> Result<(), Error> {
+    batch(tx, "COMMIT").await
+}

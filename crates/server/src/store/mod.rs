@@ -1,0 +1,232 @@
+//! The store: all SQL, a file per noun, on SQLite or PostgreSQL behind one set of methods.
+//!
+//! Statements are written once, in PostgreSQL's way; SQLite's differences are few and translated (`sqlite.rs`).
+//! Every write goes through one thread per process (`thread.rs`, `writer.rs`), which runs all that waits in one
+//! transaction and answers after its commit. On PostgreSQL that transaction holds one lock across processes. So a
+//! method that reads, decides and writes is never overtaken, and rows get their positions in the order of commit.
+
+mod agent;
+mod ask;
+mod audit;
+mod blob;
+mod bulk;
+mod claim;
+mod dependency;
+mod entry;
+mod error;
+mod event;
+mod job;
+mod keep;
+mod message;
+mod migrate;
+mod postgres;
+mod project;
+mod result;
+mod rules;
+mod sandbox;
+mod sqlite;
+mod task;
+mod thread;
+mod ticket;
+mod tls;
+mod token;
+mod tx;
+mod value;
+mod writer;
+
+use std::{path::PathBuf, sync::Arc};
+
+use omoi_protocol::{SandboxId, event::NewEvent, sandbox::EventReceived};
+use secrecy::ExposeSecret;
+use tokio::sync::{mpsc, oneshot};
+
+pub use self::{
+    entry::Entry,
+    error::Error,
+    event::{EventAsk, TrajectoryAsk},
+    message::QUEUED as MESSAGE_QUEUED,
+    rules::Rules,
+    sandbox::SandboxFilter,
+    task::TaskFilter,
+    token::{Bearer, hash as token_hash},
+    tx::Tx,
+};
+pub(crate) use ask::Ask;
+
+use crate::{
+    clock::Clock,
+    config::{Config, DatabaseUrl},
+};
+use event::Append;
+use job::{Closure, Item, Job};
+use postgres::Address;
+
+/// Called after each commit with the rows it added.
+pub type Announce = Box<dyn Fn(Vec<Entry>) + Send>;
+
+const SQLITE_FILE: &str = "omoi.db";
+
+#[derive(Clone)]
+pub struct Store {
+    writes: mpsc::Sender<Item>,
+    reads: mpsc::Sender<Box<dyn Job>>,
+    place: Place,
+}
+
+/// Where the database is.
+#[derive(Clone)]
+enum Place {
+    Sqlite { path: PathBuf, synchronous: crate::config::SqliteSynchronous },
+    Postgres(Box<Address>),
+}
+
+impl Place {
+    fn new(config: &Config) -> Result<Self, Error> {
+        let synchronous = config.store.sqlite_synchronous;
+        Ok(match &config.database.url {
+            DatabaseUrl::DataDir => Self::Sqlite { path: config.data_dir.join(SQLITE_FILE), synchronous },
+            DatabaseUrl::Sqlite(path) => Self::Sqlite { path: path.clone(), synchronous },
+            DatabaseUrl::Postgres(url) => Self::Postgres(Box::new(Address::parse(
+                url.expose_secret(),
+                config.database.connect_timeout,
+                config.database.statement_timeout,
+            )?)),
+        })
+    }
+
+    pub fn name(&self) -> String {
+        match self {
+            Self::Sqlite { path, .. } => format!("SQLite at {}", path.display()),
+            Self::Postgres(_) => "PostgreSQL".to_owned(),
+        }
+    }
+}
+
+impl Store {
+    /// Opens the database, brings its schema up to date and starts the threads that serve it.
+    pub async fn open(config: &Config, clock: Clock, announce: Announce) -> Result<Self, Error> {
+        let place = Place::new(config)?;
+        let rules = Arc::new(Rules::new(config));
+        let (writes, write_queue) = mpsc::channel(config.limits.write_queue_max);
+        let (reads, read_queue) = mpsc::channel(config.limits.write_queue_max);
+        thread::start(&place, rules, clock, announce, write_queue, read_queue, config.database.pool_size)
+            .await?;
+        Ok(Self { writes, reads, place })
+    }
+
+    /// What it is on, for people.
+    pub fn name(&self) -> String {
+        self.place.name()
+    }
+
+    /// Runs a closure in a transaction that may write; answers after commit. It may run more than once, and whatever
+    /// it has written is undone when it refuses.
+    pub(crate) async fn write<F, T>(&self, work: F) -> Result<T, Error>
+    where
+        F: AsyncFn(&mut Tx) -> Result<T, Error> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Item::Work(Box::new(Closure { work, answer: None, reply })))?;
+        received(answer).await
+    }
+
+    pub(crate) async fn read<F, T>(&self, work: F) -> Result<T, Error>
+    where
+        F: AsyncFn(&mut Tx) -> Result<T, Error> + Send + 'static,
+        T: Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job: Box<dyn Job> = Box::new(Closure { work, answer: None, reply });
+        self.reads.try_send(job).map_err(|_| Error::Busy)?;
+        received(answer).await
+    }
+
+    async fn append(&self, id: SandboxId, events: Vec<NewEvent>) -> Result<Vec<EventReceived>, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.enqueue(Item::Append(Append::new(id, events, reply)))?;
+        received(answer).await
+    }
+
+    fn enqueue(&self, item: Item) -> Result<(), Error> {
+        self.writes.try_send(item).map_err(|_| Error::Busy)
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.read(async |tx| tx.query("SELECT 1 AS one", vec![]).await.map(|_| ())).await
+    }
+
+    /// The schema's version.
+    pub async fn schema_version(&self) -> Result<i64, Error> {
+        self.read(async |tx| migrate::version(tx).await).await
+    }
+
+    /// Hears of rows that other processes have written, until the connection ends. Nothing to hear on SQLite.
+    pub async fn listen(&self, heard: impl Fn(i64)) -> Result<(), Error> {
+        match &self.place {
+            Place::Sqlite { .. } => std::future::pending().await,
+            Place::Postgres(address) => address.listen(heard).await,
+        }
+    }
+
+    pub fn is_shared(&self) -> bool {
+        matches!(self.place, Place::Postgres(_))
+    }
+
+    /// Copies an embedded database into a new file, while it is in use.
+    pub fn backup(config: &Config, to: &std::path::Path) -> Result<(), Error> {
+        match Place::new(config)? {
+            Place::Sqlite { path, synchronous } => sqlite::backup(&path, synchronous, to),
+            Place::Postgres(_) => {
+                Err(Error::invalid("backup_elsewhere", "back up PostgreSQL with its own pg_dump"))
+            }
+        }
+    }
+
+    /// Looks for damage; the lines it finds, or none.
+    pub async fn check(&self) -> Result<Vec<String>, Error> {
+        let embedded = !self.is_shared();
+        self.read(async move |tx| {
+            let mut found = Vec::new();
+            if embedded {
+                for row in
+                    tx.query("SELECT integrity_check AS line FROM pragma_integrity_check", vec![]).await?
+                {
+                    found.push(row.get::<String>("line")?);
+                }
+                found.retain(|line| line != "ok");
+            }
+            let sql = "SELECT count(*) AS rows_kept, COALESCE(max(pos), 0) AS last FROM events";
+            if let Some(row) = tx.query_one(sql, vec![]).await? {
+                let (kept, last): (i64, i64) = (row.get("rows_kept")?, row.get("last")?);
+                if kept != last {
+                    found.push(format!("{kept} events are stored, but the last has position {last}"));
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+}
+
+async fn received<T>(answer: oneshot::Receiver<Result<T, Error>>) -> Result<T, Error> {
+    answer.await.unwrap_or_else(|_| Err(Error::Unavailable("the store has stopped".to_owned())))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A random number in `0..1`, to spread what would otherwise come together.
+pub(crate) fn jitter() -> f64 {
+    let mut bytes = [0u8; 4];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => f64::from(u32::from_be_bytes(bytes)) / (f64::from(u32::MAX) + 1.0),
+        Err(_) => 0.5,
+    }
+}

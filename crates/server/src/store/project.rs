@@ -1,0 +1,130 @@
+//! Projects.
+
+use omoi_protocol::{
+    ProjectId,
+    project::{NewProject, Project, ProjectPatch},
+};
+use serde_json::{Value as Json, json};
+
+use super::{
+    Error, Store, Tx,
+    value::{Row, params},
+};
+
+const COLUMNS: &str = "id, name, description, repository_url, default_branch, max_concurrent, settings, archived, \
+                       created_at, updated_at";
+
+impl Store {
+    /// Newest first.
+    pub async fn project_list(&self, before: Option<ProjectId>, limit: usize) -> Result<Vec<Project>, Error> {
+        self.read(async move |tx| {
+            let mut ask = super::Ask::new(&format!("SELECT {COLUMNS} FROM projects"));
+            ask.and_some("id <", before.as_ref());
+            let (sql, values) = ask.order_limit("id DESC", limit);
+            tx.query(&sql, values).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    pub async fn project_get(&self, id: &ProjectId) -> Result<Project, Error> {
+        let id = id.clone();
+        self.read(async move |tx| get(tx, &id).await).await
+    }
+
+    pub async fn project_create(&self, actor: &str, new: NewProject) -> Result<Project, Error> {
+        let actor = actor.to_owned();
+        self.write(async move |tx| {
+            name_is_free(tx, &new.name, None).await?;
+            let id = ProjectId::generate();
+            tx.execute(
+                "INSERT INTO projects (id, name, description, repository_url, default_branch, max_concurrent, settings, \
+                 tickets_made, live_sandboxes, archived, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, 0, $8, $8)",
+                params![
+                    &id,
+                    new.name.as_str(),
+                    new.description.as_str(),
+                    new.repository_url.as_deref(),
+                    new.default_branch.as_str(),
+                    new.max_concurrent,
+                    Json::Object(new.settings.clone()).to_string(),
+                    tx.now
+                ],
+            )
+            .await?;
+            tx.tell("PROJECT_CREATED", "project", id.as_str(), &json!({ "name": new.name }));
+            tx.record(&actor, "project.create", "project", id.as_str(), json!({ "name": new.name }));
+            get(tx, &id).await
+        })
+        .await
+    }
+
+    pub async fn project_update(
+        &self,
+        actor: &str,
+        id: &ProjectId,
+        patch: ProjectPatch,
+    ) -> Result<Project, Error> {
+        let (actor, id) = (actor.to_owned(), id.clone());
+        self.write(async move |tx| {
+            let old = get(tx, &id).await?;
+            if let Some(name) = &patch.name {
+                name_is_free(tx, name, Some(&id)).await?;
+            }
+            let settings = patch.settings.clone().unwrap_or(old.settings);
+            tx.execute(
+                "UPDATE projects SET name = $2, description = $3, repository_url = $4, default_branch = $5, \
+                 max_concurrent = $6, settings = $7, archived = $8, updated_at = $9 WHERE id = $1",
+                params![
+                    &id,
+                    patch.name.clone().unwrap_or(old.name),
+                    patch.description.clone().unwrap_or(old.description),
+                    patch.repository_url.clone().or(old.repository_url),
+                    patch.default_branch.clone().unwrap_or(old.default_branch),
+                    patch.max_concurrent.or(old.max_concurrent),
+                    Json::Object(settings).to_string(),
+                    patch.archived.unwrap_or(old.archived),
+                    tx.now
+                ],
+            )
+            .await?;
+            let changed = serde_json::to_value(&patch).unwrap_or(Json::Null);
+            tx.tell("PROJECT_UPDATED", "project", id.as_str(), &changed);
+            tx.record(&actor, "project.update", "project", id.as_str(), changed);
+            get(tx, &id).await
+        })
+        .await
+    }
+}
+
+async fn name_is_free(tx: &mut Tx, name: &str, but: Option<&ProjectId>) -> Result<(), Error> {
+    let row = tx.query_one("SELECT id FROM projects WHERE name = $1", params![name]).await?;
+    let taken = match row {
+        Some(row) => but.is_none_or(|id| row.get::<String>("id").is_ok_and(|of| of != id.as_str())),
+        None => false,
+    };
+    if taken {
+        return Err(Error::conflict("project_exists", format!("there is a project named {name:?} already")));
+    }
+    Ok(())
+}
+
+async fn get(tx: &mut Tx, id: &ProjectId) -> Result<Project, Error> {
+    let row = tx.query_one(&format!("SELECT {COLUMNS} FROM projects WHERE id = $1"), params![id]).await?;
+    read(&row.ok_or_else(|| Error::not_found("project", id))?)
+}
+
+fn read(row: &Row) -> Result<Project, Error> {
+    Ok(Project {
+        id: row.parse("id")?,
+        name: row.get("name")?,
+        description: row.get("description")?,
+        repository_url: row.get("repository_url")?,
+        default_branch: row.get("default_branch")?,
+        max_concurrent: row.get("max_concurrent")?,
+        settings: row.json("settings")?,
+        archived: row.get("archived")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}

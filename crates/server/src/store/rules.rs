@@ -1,0 +1,64 @@
+//! The numbers that rules need inside a transaction, taken from the configuration once.
+
+use std::time::Duration;
+
+use crate::{
+    config::Config,
+    domain::{retry::Policy, score::Weights},
+};
+
+#[derive(Debug, Clone)]
+pub struct Rules {
+    pub weights: Weights,
+    pub retry: Policy,
+    pub lease_duration: Duration,
+    pub late_report_grace: Duration,
+    pub message_offer_again_after: Duration,
+    pub message_expire_after: Duration,
+    pub message_deliveries_max: i64,
+    pub message_queue_max: i64,
+    pub max_concurrent_per_project: i64,
+    pub agent_ttl_idle: Duration,
+    pub agent_ttl_running: Duration,
+    pub agent_missed_degraded: u32,
+    pub agent_missed_failed: u32,
+}
+
+impl Rules {
+    pub fn new(config: &Config) -> Self {
+        let queue = &config.task_queue;
+        Self {
+            weights: Weights {
+                priority: queue.weight_priority,
+                age: queue.weight_age,
+                deadline: queue.weight_deadline,
+                dependants: queue.weight_blockers,
+                retries: queue.weight_retry,
+                age_cap: queue.age_cap,
+                dependants_cap: queue.blocker_cap,
+                deadline_window: queue.deadline_slack,
+                deadline_boost: queue.deadline_boost,
+                starvation_age: queue.starvation_age,
+                starvation_floor: queue.starvation_floor,
+            },
+            retry: Policy {
+                max_retries: i64::from(config.retry.max_retries),
+                base: config.retry.base,
+                cap: config.retry.cap,
+                jitter_percent: (config.retry.jitter * 100.0).round() as u32,
+                ..Policy::default()
+            },
+            lease_duration: config.lease.duration,
+            late_report_grace: config.lease.late_report_grace,
+            message_offer_again_after: config.message.offer_again_after,
+            message_expire_after: config.message.expire_after,
+            message_deliveries_max: i64::from(config.message.deliveries_max),
+            message_queue_max: config.message.queue_max as i64,
+            max_concurrent_per_project: i64::from(queue.max_concurrent_per_project),
+            agent_ttl_idle: config.agent.heartbeat_ttl_idle,
+            agent_ttl_running: config.agent.heartbeat_ttl_running,
+            agent_missed_degraded: config.agent.missed_degraded,
+            agent_missed_failed: config.agent.missed_failed,
+        }
+    }
+}

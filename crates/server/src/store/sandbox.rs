@@ -1,0 +1,328 @@
+//! Sandboxes: who holds which task, until when, and how each attempt ended.
+
+use jiff::Timestamp;
+use omoi_protocol::{
+    AgentId, ProjectId, ProviderKind, SandboxId, SandboxStatus, TaskId,
+    sandbox::{AttachSandbox, Sandbox, SandboxAttached},
+    task::Task,
+};
+use serde_json::json;
+
+use super::{
+    Error, Store, Tx, task, token,
+    value::{Row, params},
+};
+use crate::domain::task::TaskEvent;
+
+const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, generation, lease_expires_at, \
+                       branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason";
+
+/// A sandbox as the sender of a report.
+#[derive(Debug)]
+pub(super) struct Reporter {
+    pub id: SandboxId,
+    pub task_id: Option<TaskId>,
+    pub status: SandboxStatus,
+    pub generation: i64,
+    pub reports_until: Option<Timestamp>,
+}
+
+impl Reporter {
+    pub fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.parse("id")?,
+            task_id: row.parse_opt("task_id")?,
+            status: row.parse("status")?,
+            generation: row.get("generation")?,
+            reports_until: row.get("reports_until")?,
+        })
+    }
+
+    pub async fn load(tx: &mut Tx, id: &SandboxId) -> Result<Self, Error> {
+        let sql = "SELECT id, task_id, status, generation, reports_until FROM sandboxes WHERE id = $1";
+        let row = tx.query_one(sql, params![id]).await?;
+        let reporter = Self::read(&row.ok_or_else(|| Error::not_found("sandbox", id))?)?;
+        if reporter.reports_until.is_some_and(|until| until <= tx.now()) {
+            return Err(Error::TokenEnded);
+        }
+        Ok(reporter)
+    }
+}
+
+pub(super) async fn must_exist(tx: &mut Tx, id: &SandboxId) -> Result<(), Error> {
+    let row = tx.query_one("SELECT 1 AS found FROM sandboxes WHERE id = $1", params![id]).await?;
+    row.map(|_| ()).ok_or_else(|| Error::not_found("sandbox", id))
+}
+
+/// A sign of life renews the lease of a live sandbox.
+pub(super) async fn heard(tx: &mut Tx, from: &[(&Reporter, bool)]) -> Result<(), Error> {
+    let now = tx.now();
+    let renewed = now + tx.rules.lease_duration;
+    for (beats, column) in [(true, ", last_heartbeat_at = $2"), (false, "")] {
+        let alive = from.iter().filter(|(r, beat)| *beat == beats && r.status.is_live());
+        let ids: Vec<String> = alive.map(|(r, _)| r.id.to_string()).collect();
+        if ids.is_empty() {
+            continue;
+        }
+        // A busy stream renews seldom: the lease is long against the time between two events.
+        let due = now + tx.rules.lease_duration * 3 / 4;
+        let when = if beats { "" } else { "AND lease_expires_at < $2" };
+        let second = if beats { now } else { due };
+        let sql = format!(
+            "UPDATE sandboxes SET lease_expires_at = $1{column} WHERE id = ANY($3) AND live = 1 {when}"
+        );
+        tx.execute(&sql, params![renewed, second, ids]).await?;
+    }
+    Ok(())
+}
+
+/// The first word of a worker.
+pub(super) async fn set_running(tx: &mut Tx, of: &mut Reporter) -> Result<(), Error> {
+    of.status = SandboxStatus::Running;
+    let sql =
+        "UPDATE sandboxes SET status = 'running', started_at = $2 WHERE id = $1 AND status = 'creating'";
+    tx.execute(sql, params![&of.id, tx.now]).await?;
+    Ok(())
+}
+
+/// It holds nothing any more. A terminated one may not speak again; the others may, for a while, and change nothing.
+pub(super) async fn end(
+    tx: &mut Tx,
+    id: &SandboxId,
+    status: SandboxStatus,
+    reason: &str,
+) -> Result<(), Error> {
+    let until = match status {
+        SandboxStatus::Terminated => tx.now,
+        _ => tx.now + tx.rules.late_report_grace,
+    };
+    let sql = "UPDATE sandboxes SET status = $2, live = 0, ended_at = $3, end_reason = $4, reports_until = $5, \
+               lease_expires_at = NULL WHERE id = $1 AND live = 1 RETURNING project_id, task_id";
+    let rows = tx.returning(sql, params![id, status.as_str(), tx.now, reason, until]).await?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    let (project, held): (Option<String>, Option<String>) = (row.get("project_id")?, row.get("task_id")?);
+    if let Some(project) = project {
+        let sql = "UPDATE projects SET live_sandboxes = live_sandboxes - 1 WHERE id = $1";
+        tx.execute(sql, params![project]).await?;
+    }
+    tx.tell(
+        "SANDBOX_ENDED",
+        "sandbox",
+        id.as_str(),
+        &json!({ "status": status, "reason": reason, "task_id": held }),
+    );
+    Ok(())
+}
+
+/// What a new sandbox is to be.
+pub(super) struct NewSandbox<'a> {
+    pub id: SandboxId,
+    pub provider: ProviderKind,
+    pub agent_id: Option<&'a AgentId>,
+    pub labels: String,
+}
+
+/// A sandbox row, with its token, that holds a task or none.
+pub(super) async fn insert(
+    tx: &mut Tx,
+    new: NewSandbox<'_>,
+    task: Option<&task::Taken>,
+) -> Result<SandboxAttached, Error> {
+    let lease_expires_at = tx.now + tx.rules.lease_duration;
+    let sandbox = Sandbox {
+        id: new.id,
+        task_id: task.map(|t| t.id.clone()),
+        project_id: task.map(|t| t.project_id.clone()),
+        agent_id: new.agent_id.cloned(),
+        provider: new.provider,
+        status: SandboxStatus::Creating,
+        generation: task.map_or(0, |t| t.generation),
+        lease_expires_at: Some(lease_expires_at),
+        branch_name: task.map(|t| t.branch_name.clone()),
+        labels: serde_json::from_str(&new.labels).unwrap_or_default(),
+        created_at: tx.now,
+        started_at: None,
+        ended_at: None,
+        last_heartbeat_at: None,
+        end_reason: None,
+    };
+    tx.execute(
+        "INSERT INTO sandboxes (id, task_id, project_id, agent_id, provider, status, live, generation, \
+         lease_expires_at, branch_name, labels, created_at) VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11)",
+        params![
+            &sandbox.id,
+            sandbox.task_id.as_ref(),
+            sandbox.project_id.as_ref(),
+            sandbox.agent_id.as_ref(),
+            sandbox.provider.as_str(),
+            sandbox.status.as_str(),
+            sandbox.generation,
+            lease_expires_at,
+            sandbox.branch_name.as_deref(),
+            new.labels,
+            tx.now
+        ],
+    )
+    .await?;
+    if let Some(task) = task {
+        let sql = "UPDATE projects SET live_sandboxes = live_sandboxes + 1 WHERE id = $1";
+        tx.execute(sql, params![&task.project_id]).await?;
+    }
+    let token = token::insert_for_sandbox(tx, &sandbox.id).await?;
+    Ok(SandboxAttached { sandbox, token })
+}
+
+/// Which sandboxes are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct SandboxFilter {
+    pub status: Option<SandboxStatus>,
+    pub project_id: Option<ProjectId>,
+    pub task_id: Option<TaskId>,
+    pub live: Option<bool>,
+}
+
+impl Store {
+    /// Newest first; `before` is the last id of the page before.
+    pub async fn sandbox_list(
+        &self,
+        filter: SandboxFilter,
+        before: Option<SandboxId>,
+        limit: usize,
+    ) -> Result<Vec<Sandbox>, Error> {
+        self.read(async move |tx| {
+            let mut ask = super::Ask::new(&format!("SELECT {COLUMNS} FROM sandboxes"));
+            ask.and_some("status =", filter.status.map(SandboxStatus::as_str));
+            ask.and_some("project_id =", filter.project_id.as_ref());
+            ask.and_some("task_id =", filter.task_id.as_ref());
+            ask.and_some("live =", filter.live);
+            let created = match &before {
+                Some(id) => Some(created_at(tx, id).await?),
+                None => None,
+            };
+            if let (Some(created), Some(id)) = (created, &before) {
+                ask.and2("(created_at, id) <", created.into(), id.into());
+            }
+            let (sql, values) = ask.order_limit("created_at DESC, id DESC", limit);
+            tx.query(&sql, values).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    pub async fn sandbox_get(&self, id: &SandboxId) -> Result<Sandbox, Error> {
+        let id = id.clone();
+        self.read(async move |tx| get(tx, &id).await).await
+    }
+
+    /// The task that a sandbox holds or held.
+    pub async fn sandbox_task(&self, id: &SandboxId) -> Result<Task, Error> {
+        let id = id.clone();
+        self.read(async move |tx| {
+            let sandbox = get(tx, &id).await?;
+            let held = sandbox.task_id.ok_or_else(|| Error::not_found("task of sandbox", &id))?;
+            task::get(tx, &held).await
+        })
+        .await
+    }
+
+    /// A sandbox that somebody runs elsewhere joins, with a pending task or without.
+    pub async fn sandbox_attach(&self, actor: &str, new: AttachSandbox) -> Result<SandboxAttached, Error> {
+        let actor = actor.to_owned();
+        self.write(async move |tx| {
+            let id = new.sandbox_id.clone().unwrap_or_else(SandboxId::generate);
+            let taken = tx.query_one("SELECT 1 AS found FROM sandboxes WHERE id = $1", params![&id]).await?;
+            if taken.is_some() {
+                return Err(Error::conflict("sandbox_exists", format!("sandbox {id} exists already")));
+            }
+            let labels = serde_json::to_string(&new.labels).unwrap_or_default();
+            let sandbox = NewSandbox { id, provider: ProviderKind::External, agent_id: None, labels };
+            let attached = match &new.task_id {
+                Some(task_id) => task::claim_this(tx, task_id, sandbox).await?,
+                None => insert(tx, sandbox, None).await?,
+            };
+            let id = attached.sandbox.id.as_str();
+            tx.tell(
+                "SANDBOX_ATTACHED",
+                "sandbox",
+                id,
+                &json!({ "task_id": new.task_id, "provider": "external" }),
+            );
+            tx.record(&actor, "sandbox.attach", "sandbox", id, json!({ "task_id": new.task_id }));
+            Ok(attached)
+        })
+        .await
+    }
+
+    /// Ends a sandbox by somebody's wish. A task that it holds is cancelled with it, and can be retried.
+    pub async fn sandbox_terminate(
+        &self,
+        actor: &str,
+        id: &SandboxId,
+        reason: Option<String>,
+    ) -> Result<Sandbox, Error> {
+        let (actor, id) = (actor.to_owned(), id.clone());
+        self.write(async move |tx| {
+            let sandbox = get(tx, &id).await?;
+            if sandbox.status == SandboxStatus::Terminated {
+                return Ok(sandbox);
+            }
+            let reason = reason.as_deref().unwrap_or("terminated");
+            if let (true, Some(held)) = (sandbox.status.is_live(), &sandbox.task_id) {
+                let _ = task::apply(tx, held, TaskEvent::Cancelled, task::Note::error(reason)).await?;
+            }
+            end(tx, &id, SandboxStatus::Terminated, reason).await?;
+            let sql = "UPDATE sandboxes SET status = 'terminated', reports_until = $2 WHERE id = $1";
+            tx.execute(sql, params![&id, tx.now]).await?;
+            tx.record(&actor, "sandbox.terminate", "sandbox", id.as_str(), json!({ "reason": reason }));
+            get(tx, &id).await
+        })
+        .await
+    }
+
+    /// Frees what the holders of run-out leases held. At most `limit` at a time; says how many.
+    pub async fn sandbox_expire(&self, limit: usize) -> Result<usize, Error> {
+        self.write(async move |tx| {
+            let sql = "SELECT id, task_id FROM sandboxes WHERE live = 1 AND lease_expires_at <= $1 \
+                       ORDER BY lease_expires_at LIMIT $2";
+            let rows = tx.query(sql, params![tx.now, limit]).await?;
+            for row in &rows {
+                let id: SandboxId = row.parse("id")?;
+                match row.parse_opt::<TaskId>("task_id")? {
+                    Some(held) => task::lease_expired(tx, &held).await?,
+                    None => end(tx, &id, SandboxStatus::Lost, "lease_expired").await?,
+                }
+            }
+            Ok(rows.len())
+        })
+        .await
+    }
+}
+
+async fn created_at(tx: &mut Tx, id: &SandboxId) -> Result<Timestamp, Error> {
+    let row = tx.query_one("SELECT created_at FROM sandboxes WHERE id = $1", params![id]).await?;
+    row.ok_or_else(|| Error::not_found("sandbox", id))?.get("created_at")
+}
+
+pub(super) async fn get(tx: &mut Tx, id: &SandboxId) -> Result<Sandbox, Error> {
+    let row = tx.query_one(&format!("SELECT {COLUMNS} FROM sandboxes WHERE id = $1"), params![id]).await?;
+    read(&row.ok_or_else(|| Error::not_found("sandbox", id))?)
+}
+
+fn read(row: &Row) -> Result<Sandbox, Error> {
+    Ok(Sandbox {
+        id: row.parse("id")?,
+        task_id: row.parse_opt("task_id")?,
+        project_id: row.parse_opt("project_id")?,
+        agent_id: row.parse_opt("agent_id")?,
+        provider: row.parse("provider")?,
+        status: row.parse("status")?,
+        generation: row.get("generation")?,
+        lease_expires_at: row.get("lease_expires_at")?,
+        branch_name: row.get("branch_name")?,
+        labels: row.json("labels")?,
+        created_at: row.get("created_at")?,
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
+        last_heartbeat_at: row.get("last_heartbeat_at")?,
+        end_reason: row.get("end_reason")?,
+    })
+}

@@ -1,0 +1,166 @@
+//! SQLite: the embedded default. WAL, one writing connection, several reading ones.
+
+use std::{path::Path, rc::Rc, time::Duration};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, types::ValueRef};
+
+use super::{
+    Error,
+    value::{Row, Value},
+};
+use crate::config::SqliteSynchronous;
+
+/// How long a statement waits for another process that writes, such as `omoi token create`.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+const STATEMENTS_CACHED: usize = 256;
+
+pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let conn = Connection::open_with_flags(path, flags).map_err(fault)?;
+    conn.busy_timeout(BUSY_TIMEOUT).map_err(fault)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    let synchronous = match synchronous {
+        SqliteSynchronous::Full => "FULL",
+        SqliteSynchronous::Normal => "NORMAL",
+    };
+    batch(
+        &conn,
+        &format!(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; \
+             PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; \
+             PRAGMA wal_autocheckpoint = 2000; PRAGMA query_only = {};",
+            u8::from(reader)
+        ),
+    )?;
+    Ok(conn)
+}
+
+pub(super) fn batch(conn: &Connection, sql: &str) -> Result<(), Error> {
+    conn.execute_batch(sql).map_err(fault)
+}
+
+pub(super) fn backup(path: &Path, synchronous: SqliteSynchronous, to: &Path) -> Result<(), Error> {
+    if to.exists() {
+        let detail = format!("{} exists already; name a new file", to.display());
+        return Err(Error::conflict("file_exists", detail));
+    }
+    let from = open(path, synchronous, true)?;
+    from.backup("main", to, None::<fn(rusqlite::backup::Progress)>).map_err(fault)
+}
+
+/// SQLite numbers rows by a column of exactly this type.
+pub(super) fn migration(sql: &str) -> String {
+    sql.replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY")
+}
+
+pub(super) fn query(conn: &Connection, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+    let mut statement = prepare(conn, sql, params)?;
+    let columns: Rc<[String]> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let mut rows = statement.raw_query();
+    let mut answer = Vec::new();
+    while let Some(row) = rows.next().map_err(fault)? {
+        let values = (0..columns.len()).map(|at| Ok(read(row.get_ref(at).map_err(fault)?)));
+        answer.push(Row { columns: Rc::clone(&columns), values: values.collect::<Result<_, Error>>()? });
+    }
+    Ok(answer)
+}
+
+pub(super) fn execute(conn: &Connection, sql: &str, params: Vec<Value>) -> Result<u64, Error> {
+    let mut statement = prepare(conn, sql, params)?;
+    statement.raw_execute().map(|n| n as u64).map_err(fault)
+}
+
+fn prepare<'c>(
+    conn: &'c Connection,
+    sql: &str,
+    params: Vec<Value>,
+) -> Result<rusqlite::CachedStatement<'c>, Error> {
+    let mut statement = conn.prepare_cached(&translate(sql)).map_err(fault)?;
+    for (at, value) in params.into_iter().enumerate() {
+        bind(&mut statement, at + 1, value).map_err(fault)?;
+    }
+    Ok(statement)
+}
+
+fn bind(statement: &mut Statement<'_>, at: usize, value: Value) -> rusqlite::Result<()> {
+    match value {
+        Value::Null => statement.raw_bind_parameter(at, rusqlite::types::Null),
+        Value::Int(n) => statement.raw_bind_parameter(at, n),
+        Value::Real(x) => statement.raw_bind_parameter(at, x),
+        Value::Text(text) => statement.raw_bind_parameter(at, text),
+        Value::Bytes(bytes) => statement.raw_bind_parameter(at, bytes),
+        Value::Texts(texts) => statement.raw_bind_parameter(at, serde_json::Value::from(texts).to_string()),
+    }
+}
+
+fn read(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(n) => Value::Int(n),
+        ValueRef::Real(x) => Value::Real(x),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+    }
+}
+
+/// From PostgreSQL's way of writing to SQLite's: `$1` is `?1`, and lists are JSON.
+fn translate(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len() + 64);
+    let mut rest = sql;
+    while let Some(at) = rest.find('$') {
+        let digits = rest[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
+        let (before, number) = (&rest[..at], &rest[at + 1..at + 1 + digits]);
+        rest = &rest[at + 1 + digits..];
+        let list = [("= ANY(", "IN"), ("<> ALL(", "NOT IN")];
+        match list.iter().find_map(|(pg, lite)| before.strip_suffix(pg).map(|before| (before, lite))) {
+            Some((before, word)) => {
+                out.push_str(before);
+                out.push_str(&format!("{word} (SELECT value FROM json_each(?{number})"));
+            }
+            None => {
+                out.push_str(before);
+                out.push('?');
+                out.push_str(number);
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+pub(super) fn fault(error: rusqlite::Error) -> Error {
+    let passing = matches!(
+        error.sqlite_error_code(),
+        Some(
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::DiskFull
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+                | ErrorCode::OutOfMemory
+        )
+    );
+    if passing { Error::Unavailable(error.to_string()) } else { Error::Statement(error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::translate;
+
+    #[test]
+    fn statements_are_written_once_and_read_by_both() {
+        let cases = [
+            ("SELECT 1", "SELECT 1"),
+            ("a = $1 AND b = $12", "a = ?1 AND b = ?12"),
+            ("a = ANY($2) OR b = $1", "a IN (SELECT value FROM json_each(?2)) OR b = ?1"),
+            ("a <> ALL($1)", "a NOT IN (SELECT value FROM json_each(?1))"),
+        ];
+        for (pg, lite) in cases {
+            assert_eq!(translate(pg), lite);
+        }
+    }
+}

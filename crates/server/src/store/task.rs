@@ -1,0 +1,683 @@
+//! Tasks: what there is to do and what became of it. Every change of status goes through the rules in
+//! `domain::task`, in the transaction that read the state.
+
+use std::collections::HashMap;
+
+use omoi_protocol::{
+    DependencyPolicy, FailureKind, Priority, ProjectId, SandboxStatus, TaskId, TaskStatus, TicketId,
+    sandbox::{TaskComplete, TaskCompleted},
+    task::{NewTask, SetTimeout, Task, TaskPatch, TimeoutStatus},
+};
+use serde_json::{Map, Value as Json, json};
+
+use super::{
+    Ask, Error, Store, Tx, dependency, event,
+    sandbox::{self, Reporter},
+    ticket,
+    value::{Row, Value, params},
+};
+use crate::domain::{
+    lease::Lease,
+    report::{self, Report},
+    retry::{self, RetryDecision},
+    score::{self, Facts, RankClass},
+    task::{Effect, Refused, TaskEvent, TaskState},
+};
+
+pub(super) use super::claim::{Taken, claim_this};
+
+const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task_id, t.phase_id, t.task_type, t.title, \
+    t.description, t.priority, t.status, t.generation, t.branch_name, t.dependency_policy, t.unmet_dependencies, \
+    t.dependants_pending, t.required_capabilities, t.owned_files, t.retry_count, t.max_retries, t.not_before, \
+    t.timeout_seconds, t.deadline_at, t.execution_config, t.result, t.failure_kind, t.error_message, t.created_at, \
+    t.updated_at, t.started_at, t.completed_at, \
+    (SELECT s.id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS sandbox_id, \
+    (SELECT s.agent_id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS agent_id";
+
+/// Which tasks are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct TaskFilter {
+    pub status: Option<TaskStatus>,
+    pub project_id: Option<ProjectId>,
+    pub ticket_id: Option<TicketId>,
+    pub phase_id: Option<String>,
+    pub has_sandbox: Option<bool>,
+}
+
+impl Store {
+    /// Newest first; `before` is the last id of the page before.
+    pub async fn task_list(
+        &self,
+        filter: TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        self.read(async move |tx| {
+            let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM tasks t"));
+            ask.and_some("t.status =", filter.status.map(TaskStatus::as_str));
+            ask.and_some("t.project_id =", filter.project_id.as_ref());
+            ask.and_some("t.ticket_id =", filter.ticket_id.as_ref());
+            ask.and_some("t.phase_id =", filter.phase_id.as_deref());
+            ask.and_some("t.id <", before.as_ref());
+            match filter.has_sandbox {
+                Some(true) => {
+                    ask.raw("EXISTS (SELECT 1 FROM sandboxes s WHERE s.task_id = t.id AND s.live = 1)")
+                }
+                Some(false) => {
+                    ask.raw("NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.task_id = t.id AND s.live = 1)");
+                }
+                None => {}
+            }
+            let (sql, values) = ask.order_limit("t.id DESC", limit);
+            let rows = tx.query(&sql, values).await?;
+            read_all(tx, &rows).await
+        })
+        .await
+    }
+
+    pub async fn task_get(&self, id: &TaskId) -> Result<Task, Error> {
+        let id = id.clone();
+        self.read(async move |tx| get(tx, &id).await).await
+    }
+
+    pub async fn task_create(&self, actor: &str, new: NewTask) -> Result<Task, Error> {
+        let actor = actor.to_owned();
+        self.write(async move |tx| {
+            let id = insert(tx, &new).await?;
+            tx.record(&actor, "task.create", "task", id.as_str(), json!({ "title": new.title }));
+            get(tx, &id).await
+        })
+        .await
+    }
+
+    pub async fn task_update(&self, actor: &str, id: &TaskId, patch: TaskPatch) -> Result<Task, Error> {
+        let (actor, id) = (actor.to_owned(), id.clone());
+        self.write(async move |tx| {
+            must_exist(tx, &id).await?;
+            let sql = "UPDATE tasks SET title = COALESCE($2, title), description = COALESCE($3, description), \
+                       priority = COALESCE($4, priority), deadline_at = COALESCE($5, deadline_at), updated_at = $6 \
+                       WHERE id = $1";
+            let values = params![
+                &id,
+                patch.title.as_deref(),
+                patch.description.as_deref(),
+                patch.priority.map(Priority::as_str),
+                patch.deadline_at,
+                tx.now
+            ];
+            tx.execute(sql, values).await?;
+            rank(tx, std::slice::from_ref(&id)).await?;
+            let changed = serde_json::to_value(&patch).unwrap_or(Json::Null);
+            tx.tell("TASK_UPDATED", "task", id.as_str(), &changed);
+            tx.record(&actor, "task.update", "task", id.as_str(), changed);
+            get(tx, &id).await
+        })
+        .await
+    }
+
+    pub async fn task_cancel(&self, actor: &str, id: &TaskId, reason: Option<String>) -> Result<Task, Error> {
+        let note = Note::error(reason.as_deref().unwrap_or("cancelled"));
+        self.task_order(actor, id, "task.cancel", TaskEvent::Cancelled, note).await
+    }
+
+    /// Offers a failed or cancelled task afresh, on the branch it has.
+    pub async fn task_retry(&self, actor: &str, id: &TaskId) -> Result<Task, Error> {
+        self.task_order(actor, id, "task.retry", TaskEvent::Retried, Note::default()).await
+    }
+
+    async fn task_order(
+        &self,
+        actor: &str,
+        id: &TaskId,
+        action: &'static str,
+        event: TaskEvent,
+        note: Note,
+    ) -> Result<Task, Error> {
+        let (actor, id) = (actor.to_owned(), id.clone());
+        self.write(async move |tx| {
+            let refused = apply(tx, &id, event.clone(), note.clone()).await?.err();
+            if let Some(refused) = refused {
+                return Err(Error::conflict(refused.code(), refused.to_string()));
+            }
+            tx.record(&actor, action, "task", id.as_str(), json!({ "reason": note.error }));
+            get(tx, &id).await
+        })
+        .await
+    }
+
+    pub async fn task_set_timeout(
+        &self,
+        actor: &str,
+        id: &TaskId,
+        set: SetTimeout,
+    ) -> Result<TimeoutStatus, Error> {
+        let (actor, id) = (actor.to_owned(), id.clone());
+        self.write(async move |tx| {
+            must_exist(tx, &id).await?;
+            let sql = "UPDATE tasks SET timeout_seconds = $2, updated_at = $3 WHERE id = $1";
+            tx.execute(sql, params![&id, set.timeout_seconds, tx.now]).await?;
+            tx.record(
+                &actor,
+                "task.set_timeout",
+                "task",
+                id.as_str(),
+                json!({ "timeout_seconds": set.timeout_seconds }),
+            );
+            let now = tx.now;
+            get(tx, &id).await.map(|task| timeout_status(&task, now))
+        })
+        .await
+    }
+
+    pub async fn task_timeout_status(&self, id: &TaskId) -> Result<TimeoutStatus, Error> {
+        let id = id.clone();
+        self.read(async move |tx| {
+            let now = tx.now;
+            get(tx, &id).await.map(|task| timeout_status(&task, now))
+        })
+        .await
+    }
+
+    /// A worker's direct word that its task is over. Only the sandbox that holds the task is believed.
+    pub async fn task_complete(
+        &self,
+        from: &omoi_protocol::SandboxId,
+        said: TaskComplete,
+    ) -> Result<TaskCompleted, Error> {
+        let from = from.clone();
+        self.write(async move |tx| {
+            let reporter = Reporter::load(tx, &from).await?;
+            if reporter.task_id.as_ref() != Some(&said.task_id) {
+                let detail = format!("sandbox {from} does not hold task {}", said.task_id);
+                return Err(Error::conflict("not_the_owner", detail));
+            }
+            let note = Note { error: said.error_message.clone(), result: object(said.result.clone()) };
+            let stored = Stored::load(tx, &said.task_id).await?;
+            let generation = reporter.generation;
+            let event = match said.success {
+                true => TaskEvent::Completed { generation },
+                false => stored.failure(tx, generation, FailureKind::Agent),
+            };
+            if let Err(refused) = transition(tx, &stored, event, note).await? {
+                return Err(Error::conflict(refused.code(), refused.to_string()));
+            }
+            let new_status = get(tx, &said.task_id).await?.status;
+            let unblocked_tasks = dependency::just_unblocked(tx, &said.task_id).await?;
+            Ok(TaskCompleted {
+                status: "accepted".to_owned(),
+                task_id: said.task_id.clone(),
+                new_status,
+                unblocked_tasks,
+            })
+        })
+        .await
+    }
+
+    /// The upkeep that time brings: retries whose wait is over, ranks that are due, running tasks out of time.
+    /// At most `limit` of each; says how many rows changed.
+    pub async fn task_upkeep(&self, limit: usize) -> Result<usize, Error> {
+        self.write(async move |tx| {
+            let sql = "SELECT id FROM tasks WHERE status = 'pending' AND not_before <= $1 ORDER BY not_before LIMIT $2";
+            let ready = ids(&tx.query(sql, params![tx.now, limit]).await?)?;
+            let sql = "SELECT id FROM tasks WHERE status = 'pending' AND rank_next_at <= $1 \
+                       ORDER BY rank_next_at LIMIT $2";
+            let due = ids(&tx.query(sql, params![tx.now, limit]).await?)?;
+            let sql = "SELECT id, started_at, timeout_seconds FROM tasks WHERE status = 'running' \
+                       AND timeout_seconds IS NOT NULL AND started_at + timeout_seconds * 1000000 <= $1 LIMIT $2";
+            let late = ids(&tx.query(sql, params![tx.now, limit]).await?)?;
+            if !ready.is_empty() {
+                let texts: Vec<String> = ready.iter().map(ToString::to_string).collect();
+                tx.execute("UPDATE tasks SET not_before = NULL WHERE id = ANY($1)", params![texts]).await?;
+            }
+            rank(tx, &due).await?;
+            for id in &late {
+                time_out(tx, id).await?;
+            }
+            Ok(ready.len() + due.len() + late.len())
+        })
+        .await
+    }
+}
+
+async fn time_out(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
+    let stored = Stored::load(tx, id).await?;
+    let Some(generation) = stored.state.lease().map(|lease| lease.generation) else { return Ok(()) };
+    let event = stored.failure(tx, generation, FailureKind::TimedOut);
+    tx.tell("TASK_TIMED_OUT", "task", id.as_str(), &json!({ "task_id": id }));
+    transition(tx, &stored, event, Note::error("the task ran longer than its timeout")).await?.ok();
+    Ok(())
+}
+
+/// A task row, as the rules see it.
+pub(super) struct Stored {
+    pub id: TaskId,
+    pub project_id: ProjectId,
+    pub ticket_id: Option<TicketId>,
+    pub priority: Priority,
+    pub state: TaskState,
+    retry_count: i64,
+    max_retries: i64,
+    result: Option<Json>,
+}
+
+impl Stored {
+    pub async fn load(tx: &mut Tx, id: &TaskId) -> Result<Self, Error> {
+        let sql = "SELECT t.id, t.project_id, t.ticket_id, t.priority, t.status, t.retry_count, t.max_retries, \
+                   t.failure_kind, t.result, s.id AS holder, s.generation, s.lease_expires_at FROM tasks t \
+                   LEFT JOIN sandboxes s ON s.task_id = t.id AND s.live = 1 WHERE t.id = $1";
+        let row = tx.query_one(sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
+        let result: Option<String> = row.get("result")?;
+        Ok(Self {
+            id: row.parse("id")?,
+            project_id: row.parse("project_id")?,
+            ticket_id: row.parse_opt("ticket_id")?,
+            priority: row.parse("priority")?,
+            state: state(&row)?,
+            retry_count: row.get("retry_count")?,
+            max_retries: row.get("max_retries")?,
+            result: result.and_then(|text| serde_json::from_str(&text).ok()),
+        })
+    }
+
+    fn retry(&self, tx: &Tx, kind: FailureKind) -> RetryDecision {
+        retry::decide(kind, self.retry_count, self.max_retries, &tx.rules.retry, super::jitter())
+    }
+
+    fn failure(&self, tx: &Tx, generation: i64, kind: FailureKind) -> TaskEvent {
+        TaskEvent::Failed { generation, kind, retry: self.retry(tx, kind) }
+    }
+}
+
+fn state(row: &Row) -> Result<TaskState, Error> {
+    let lease = || {
+        Ok(Lease {
+            holder: row.parse("holder")?,
+            generation: row.get("generation")?,
+            expires_at: row.get("lease_expires_at")?,
+        })
+    };
+    Ok(match row.parse("status")? {
+        TaskStatus::Pending => TaskState::Pending,
+        TaskStatus::Assigned => TaskState::Assigned(lease()?),
+        TaskStatus::Running => TaskState::Running(lease()?),
+        TaskStatus::Completed => TaskState::Completed,
+        TaskStatus::Failed => {
+            TaskState::Failed { kind: row.parse_opt("failure_kind")?.unwrap_or(FailureKind::Agent) }
+        }
+        TaskStatus::Cancelled => TaskState::Cancelled,
+    })
+}
+
+/// What is written down with a transition.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Note {
+    pub error: Option<String>,
+    pub result: Map<String, Json>,
+}
+
+impl Note {
+    pub fn error(text: &str) -> Self {
+        Self { error: Some(text.to_owned()), result: Map::new() }
+    }
+}
+
+pub(super) async fn apply(
+    tx: &mut Tx,
+    id: &TaskId,
+    event: TaskEvent,
+    note: Note,
+) -> Result<Result<TaskStatus, Refused>, Error> {
+    let stored = Stored::load(tx, id).await?;
+    transition(tx, &stored, event, note).await
+}
+
+pub(super) async fn lease_expired(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
+    let stored = Stored::load(tx, id).await?;
+    let event = TaskEvent::LeaseExpired { retry: stored.retry(tx, FailureKind::Lost) };
+    transition(tx, &stored, event, Note::error("the sandbox fell silent and its lease ran out")).await?.ok();
+    Ok(())
+}
+
+/// What an event means for the task of its sandbox; the code of the refusal when it changes nothing.
+pub(super) async fn report(
+    tx: &mut Tx,
+    from: &mut Reporter,
+    event_type: &str,
+    data: &str,
+) -> Result<Option<&'static str>, Error> {
+    let Some(task_id) = from.task_id.clone() else { return Ok(None) };
+    let Some(report) = report::meaning(event_type, &event::json(data)?) else { return Ok(None) };
+    let stored = Stored::load(tx, &task_id).await?;
+    let generation = from.generation;
+    let (event, note) = match report {
+        Report::Started => (TaskEvent::Started { generation }, Note::default()),
+        Report::Completed { outcome } => {
+            let result = object(serde_json::to_value(outcome).ok());
+            (TaskEvent::Completed { generation }, Note { error: None, result })
+        }
+        Report::Failed { kind, error } => (stored.failure(tx, generation, kind), Note::error(&error)),
+    };
+    let ended = !matches!(event, TaskEvent::Started { .. });
+    match transition(tx, &stored, event, note).await? {
+        Ok(_) => {
+            // The rest of the batch sees the sandbox as it is now.
+            if ended {
+                from.status = SandboxStatus::Completed;
+            }
+            Ok(None)
+        }
+        Err(refused) => Ok(Some(refused.code())),
+    }
+}
+
+/// Applies the rule, stores the next state and carries out its effects.
+async fn transition(
+    tx: &mut Tx,
+    stored: &Stored,
+    event: TaskEvent,
+    note: Note,
+) -> Result<Result<TaskStatus, Refused>, Error> {
+    let (next, effects) = match stored.state.apply(event, tx.now) {
+        Ok(moved) => moved,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let (old, status) = (stored.state.status(), next.status());
+    if next == stored.state && effects.is_empty() {
+        return Ok(Ok(status));
+    }
+    write_state(tx, stored, &next, &note).await?;
+    for effect in effects {
+        carry_out(tx, stored, effect, &note).await?;
+    }
+    if old == TaskStatus::Pending || status == TaskStatus::Pending {
+        dependency::recount_of_dependencies(tx, &stored.id).await?;
+    }
+    tx.tell(name_of(status), "task", stored.id.as_str(), &told(stored, old, status, &note));
+    if let Some(ticket_id) = &stored.ticket_id {
+        ticket::follow(tx, ticket_id).await?;
+    }
+    Ok(Ok(status))
+}
+
+async fn write_state(tx: &mut Tx, stored: &Stored, next: &TaskState, note: &Note) -> Result<(), Error> {
+    let status = next.status();
+    let kind = if let TaskState::Failed { kind } = next { Some(kind.as_str()) } else { None };
+    let started = matches!(status, TaskStatus::Running).then_some(tx.now);
+    let completed = status.is_final().then_some(tx.now);
+    // A result is added to, so that what others noted there stays.
+    let mut result = stored.result.clone().map(|json| object(Some(json))).unwrap_or_default();
+    result.extend(note.result.clone());
+    let result = (!result.is_empty()).then(|| Json::Object(result).to_string());
+    let sql = "UPDATE tasks SET status = $2, failure_kind = $3, error_message = $4, result = $5, \
+               started_at = CASE WHEN $6 = 1 THEN NULL ELSE COALESCE(started_at, $7) END, completed_at = $8, \
+               updated_at = $9 WHERE id = $1";
+    let offered = status == TaskStatus::Pending;
+    let values = params![
+        &stored.id,
+        status.as_str(),
+        kind,
+        note.error.as_deref(),
+        result,
+        i64::from(offered),
+        started,
+        completed,
+        tx.now
+    ];
+    tx.execute(sql, values).await?;
+    Ok(())
+}
+
+async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) -> Result<(), Error> {
+    match effect {
+        Effect::EndSandbox { sandbox, status } => {
+            let reason = match status {
+                SandboxStatus::Lost => "lease_expired",
+                SandboxStatus::Terminated => "task_cancelled",
+                SandboxStatus::Failed => "task_failed",
+                _ => "task_completed",
+            };
+            sandbox::end(tx, &sandbox, status, reason).await
+        }
+        Effect::OfferAgain { not_before } => {
+            let sql = "UPDATE tasks SET retry_count = retry_count + 1, not_before = $2 WHERE id = $1";
+            tx.execute(sql, params![&stored.id, not_before]).await?;
+            tx.tell(
+                "TASK_RETRY_SCHEDULED",
+                "task",
+                stored.id.as_str(),
+                &json!({ "not_before": not_before, "retry_count": stored.retry_count + 1, "error_message": note.error }),
+            );
+            rank(tx, std::slice::from_ref(&stored.id)).await
+        }
+        Effect::OfferAfresh => {
+            let sql = "UPDATE tasks SET retry_count = 0, not_before = NULL WHERE id = $1";
+            tx.execute(sql, params![&stored.id]).await?;
+            rank(tx, std::slice::from_ref(&stored.id)).await
+        }
+        Effect::ReleaseDependants => dependency::release(tx, &stored.id).await,
+        Effect::SettleDependants => Box::pin(dependency::settle(tx, &stored.id)).await,
+    }
+}
+
+fn name_of(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Pending => "TASK_STATUS_CHANGED",
+        TaskStatus::Assigned => "TASK_ASSIGNED",
+        TaskStatus::Running => "TASK_STARTED",
+        TaskStatus::Completed => "TASK_COMPLETED",
+        TaskStatus::Failed => "TASK_FAILED",
+        TaskStatus::Cancelled => "TASK_CANCELLED",
+    }
+}
+
+fn told(stored: &Stored, old: TaskStatus, status: TaskStatus, note: &Note) -> Json {
+    json!({
+        "task_id": stored.id,
+        "project_id": stored.project_id,
+        "ticket_id": stored.ticket_id,
+        "priority": stored.priority,
+        "old_status": old,
+        "status": status,
+        "error_message": note.error,
+        "has_result": !note.result.is_empty(),
+    })
+}
+
+/// A new task row. Its dependencies must exist and make no cycle.
+pub(super) async fn insert(tx: &mut Tx, new: &NewTask) -> Result<TaskId, Error> {
+    let project_id = project_of(tx, new).await?;
+    if let Some(parent) = &new.parent_task_id {
+        must_exist(tx, parent).await?;
+    }
+    for depends_on in &new.dependencies {
+        must_exist(tx, depends_on).await?;
+    }
+    let id = TaskId::generate();
+    let json = |value: Json| value.to_string();
+    tx.execute(
+        "INSERT INTO tasks (id, project_id, ticket_id, parent_task_id, phase_id, task_type, title, description, \
+         priority, status, generation, dependency_policy, unmet_dependencies, dependants_pending, \
+         required_capabilities, owned_files, retry_count, max_retries, timeout_seconds, deadline_at, \
+         execution_config, rank_class, rank, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+         'pending', 0, $10, 0, 0, $11, $12, 0, $13, $14, $15, $16, 0, 0.0, $17, $17)",
+        params![
+            &id,
+            &project_id,
+            new.ticket_id.as_ref(),
+            new.parent_task_id.as_ref(),
+            new.phase_id.as_str(),
+            new.task_type.as_str(),
+            new.title.as_str(),
+            new.description.as_str(),
+            new.priority.as_str(),
+            new.dependency_policy.as_str(),
+            json(json!(new.required_capabilities)),
+            json(json!(new.owned_files)),
+            new.max_retries.unwrap_or(tx.rules.retry.max_retries),
+            new.timeout_seconds,
+            new.deadline_at,
+            json(Json::Object(new.execution_config.clone())),
+            tx.now
+        ],
+    )
+    .await?;
+    dependency::set(tx, &id, &new.dependencies).await?;
+    rank(tx, std::slice::from_ref(&id)).await?;
+    tx.tell(
+        "TASK_CREATED",
+        "task",
+        id.as_str(),
+        &json!({
+            "task_id": id, "project_id": project_id, "ticket_id": new.ticket_id, "phase_id": new.phase_id,
+            "task_type": new.task_type, "title": new.title, "priority": new.priority, "status": "pending",
+        }),
+    );
+    Ok(id)
+}
+
+async fn project_of(tx: &mut Tx, new: &NewTask) -> Result<ProjectId, Error> {
+    match (&new.ticket_id, &new.project_id) {
+        (Some(ticket_id), named) => {
+            let row =
+                tx.query_one("SELECT project_id FROM tickets WHERE id = $1", params![ticket_id]).await?;
+            let of: ProjectId =
+                row.ok_or_else(|| Error::not_found("ticket", ticket_id))?.parse("project_id")?;
+            if named.as_ref().is_some_and(|named| *named != of) {
+                let detail = format!("ticket {ticket_id} belongs to project {of}");
+                return Err(Error::invalid("project_mismatch", detail));
+            }
+            Ok(of)
+        }
+        (None, Some(project_id)) => {
+            let row =
+                tx.query_one("SELECT 1 AS found FROM projects WHERE id = $1", params![project_id]).await?;
+            row.map(|_| project_id.clone()).ok_or_else(|| Error::not_found("project", project_id))
+        }
+        (None, None) => Err(Error::invalid("project_missing", "name a project_id or a ticket_id")),
+    }
+}
+
+/// Computes the order of claiming anew for these tasks.
+pub(super) async fn rank(tx: &mut Tx, tasks: &[TaskId]) -> Result<(), Error> {
+    for id in tasks {
+        let sql = "SELECT priority, created_at, deadline_at, dependants_pending, retry_count, max_retries \
+                   FROM tasks WHERE id = $1";
+        let Some(row) = tx.query_one(sql, params![id]).await? else { continue };
+        let rank = score::rank(&facts(&row)?, &tx.rules.weights, tx.now);
+        let class = match rank.class {
+            RankClass::Aging => 0,
+            RankClass::Aged => 1,
+        };
+        let sql = "UPDATE tasks SET rank_class = $2, rank = $3, rank_next_at = $4 WHERE id = $1";
+        tx.execute(sql, params![id, class as i64, rank.key, rank.next_at]).await?;
+    }
+    Ok(())
+}
+
+pub(super) fn facts(row: &Row) -> Result<Facts, Error> {
+    Ok(Facts {
+        priority: row.parse("priority")?,
+        created_at: row.get("created_at")?,
+        deadline_at: row.get("deadline_at")?,
+        dependants_pending: row.get("dependants_pending")?,
+        retry_count: row.get("retry_count")?,
+        max_retries: row.get("max_retries")?,
+    })
+}
+
+pub(super) async fn must_exist(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
+    let row = tx.query_one("SELECT 1 AS found FROM tasks WHERE id = $1", params![id]).await?;
+    row.map(|_| ()).ok_or_else(|| Error::not_found("task", id))
+}
+
+pub(super) async fn get(tx: &mut Tx, id: &TaskId) -> Result<Task, Error> {
+    let rows = tx.query(&format!("SELECT {COLUMNS} FROM tasks t WHERE t.id = $1"), params![id]).await?;
+    let task = read_all(tx, &rows).await?.pop();
+    task.ok_or_else(|| Error::not_found("task", id))
+}
+
+async fn read_all(tx: &mut Tx, rows: &[Row]) -> Result<Vec<Task>, Error> {
+    let names: Vec<String> = rows.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
+    let mut dependencies: HashMap<String, Vec<TaskId>> = HashMap::new();
+    let sql = "SELECT task_id, depends_on FROM dependencies WHERE task_id = ANY($1) ORDER BY depends_on";
+    for row in tx.query(sql, vec![Value::Texts(names)]).await? {
+        dependencies.entry(row.get("task_id")?).or_default().push(row.parse("depends_on")?);
+    }
+    let now = tx.now;
+    let weights = &tx.rules.weights;
+    rows.iter()
+        .map(|row| {
+            let waits_for = dependencies.remove(&row.get::<String>("id")?).unwrap_or_default();
+            read(row, waits_for, score::score(&facts(row)?, weights, now))
+        })
+        .collect()
+}
+
+fn read(row: &Row, dependencies: Vec<TaskId>, score: f64) -> Result<Task, Error> {
+    let status: TaskStatus = row.parse("status")?;
+    // What is offered belongs to nobody, whoever held it before.
+    let held = status != TaskStatus::Pending;
+    let result: Option<String> = row.get("result")?;
+    Ok(Task {
+        id: row.parse("id")?,
+        project_id: row.parse("project_id")?,
+        ticket_id: row.parse_opt("ticket_id")?,
+        parent_task_id: row.parse_opt("parent_task_id")?,
+        phase_id: row.get("phase_id")?,
+        task_type: row.get("task_type")?,
+        title: row.get("title")?,
+        description: row.get("description")?,
+        priority: row.parse("priority")?,
+        status,
+        score,
+        sandbox_id: if held { row.parse_opt("sandbox_id")? } else { None },
+        assigned_agent_id: if held { row.parse_opt("agent_id")? } else { None },
+        branch_name: row.get("branch_name")?,
+        dependencies,
+        unmet_dependencies: row.get("unmet_dependencies")?,
+        dependency_policy: row.parse::<DependencyPolicy>("dependency_policy")?,
+        required_capabilities: row.json("required_capabilities")?,
+        owned_files: row.json("owned_files")?,
+        retry_count: row.get("retry_count")?,
+        max_retries: row.get("max_retries")?,
+        not_before: row.get("not_before")?,
+        timeout_seconds: row.get("timeout_seconds")?,
+        deadline_at: row.get("deadline_at")?,
+        execution_config: row.json("execution_config")?,
+        result: result.and_then(|text| serde_json::from_str(&text).ok()),
+        failure_kind: row.parse_opt("failure_kind")?,
+        error_message: row.get("error_message")?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        started_at: row.get("started_at")?,
+        completed_at: row.get("completed_at")?,
+    })
+}
+
+fn timeout_status(task: &Task, now: jiff::Timestamp) -> TimeoutStatus {
+    let running = matches!(task.status, TaskStatus::Assigned | TaskStatus::Running);
+    let until = task.completed_at.unwrap_or(now);
+    let elapsed = task.started_at.map(|from| until.duration_since(from).as_secs());
+    let left = task.timeout_seconds.zip(elapsed).map(|(limit, elapsed)| limit - elapsed);
+    TimeoutStatus {
+        task_id: task.id.clone(),
+        status: task.status,
+        timeout_seconds: task.timeout_seconds,
+        elapsed_seconds: elapsed,
+        time_remaining: left.map(|left| left.max(0)),
+        is_timed_out: running && left.is_some_and(|left| left <= 0),
+        can_cancel: !task.status.is_final(),
+    }
+}
+
+fn ids(rows: &[Row]) -> Result<Vec<TaskId>, Error> {
+    rows.iter().map(|row| row.parse("id")).collect()
+}
+
+fn object(json: Option<Json>) -> Map<String, Json> {
+    match json {
+        Some(Json::Object(map)) => map,
+        Some(other) => Map::from_iter([("value".to_owned(), other)]),
+        None => Map::new(),
+    }
+}

@@ -1,0 +1,224 @@
+//! The threads that own connections: one that writes and some that read. SQLite's work is done where it is asked
+//! for, so a future over it is ready at once; PostgreSQL's threads run a small runtime each.
+
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Mutex as AsyncMutex, mpsc, oneshot},
+    task::LocalSet,
+    time::Instant,
+};
+
+use super::{
+    Announce, Error, Place, Rules, Tx,
+    job::{Item, Job, Ran},
+    migrate,
+    postgres::Address,
+    sqlite,
+    tx::Conn,
+    writer::Writer,
+};
+use crate::{clock::Clock, config::SqliteSynchronous};
+
+/// More threads than this do not make SQLite read faster.
+const SQLITE_READERS_MAX: usize = 4;
+/// After a failed attempt to connect, callers are refused at once for this long.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
+
+type Reads = mpsc::Receiver<Box<dyn Job>>;
+
+pub(super) async fn start(
+    place: &Place,
+    rules: Arc<Rules>,
+    clock: Clock,
+    announce: Announce,
+    write_queue: mpsc::Receiver<Item>,
+    read_queue: Reads,
+    pool_size: usize,
+) -> Result<(), Error> {
+    let writer = Writer { queue: write_queue, clock: clock.clone(), announce };
+    let (ready, opened) = oneshot::channel();
+    match place.clone() {
+        Place::Sqlite { path, synchronous } => {
+            let shared = (rules.clone(), clock.clone());
+            spawn("omoi-write", move || sqlite_writer(&path, synchronous, rules, writer, ready))?;
+            opened.await.map_err(|_| stopped())??;
+            let reads = Arc::new(Mutex::new(read_queue));
+            let Place::Sqlite { path, .. } = place.clone() else { return Err(stopped()) };
+            for _ in 0..pool_size.clamp(1, SQLITE_READERS_MAX) {
+                let conn = sqlite::open(&path, synchronous, true)?;
+                let (reads, (rules, clock)) = (reads.clone(), shared.clone());
+                spawn("omoi-read", move || sqlite_reader(conn, rules, &clock, &reads))?;
+            }
+        }
+        Place::Postgres(address) => {
+            let readers = (address.clone(), rules.clone());
+            spawn("omoi-write", move || run_local(postgres_writer(*address, rules, writer, ready)))?;
+            opened.await.map_err(|_| stopped())??;
+            let (address, rules) = readers;
+            spawn("omoi-read", move || {
+                run_local(postgres_readers(*address, rules, clock, read_queue, pool_size))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn stopped() -> Error {
+    Error::Unavailable("a database thread has stopped".to_owned())
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(|_| ()).map_err(|error| Error::Unavailable(format!("no thread for the database: {error}")))
+}
+
+/// Runs a future that is never pending.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(done) = future.as_mut().poll(&mut context) {
+            return done;
+        }
+    }
+}
+
+fn run_local(work: impl Future<Output = ()>) {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => LocalSet::new().block_on(&runtime, work),
+        Err(error) => tracing::error!(%error, "no runtime for the database"),
+    }
+}
+
+fn sqlite_writer(
+    path: &Path,
+    synchronous: SqliteSynchronous,
+    rules: Arc<Rules>,
+    mut writer: Writer,
+    ready: oneshot::Sender<Result<(), Error>>,
+) {
+    let opened = sqlite::open(path, synchronous, false).map(|conn| Tx::new(Conn::Sqlite(conn), rules));
+    let mut tx = match opened.and_then(|mut tx| at_once(migrate::run(&mut tx)).map(|_| tx)) {
+        Ok(tx) => {
+            let _ = ready.send(Ok(()));
+            tx
+        }
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    while let Some(first) = writer.queue.blocking_recv() {
+        let batch = writer.gather(first);
+        at_once(writer.write(&mut tx, batch));
+    }
+}
+
+fn sqlite_reader(conn: rusqlite::Connection, rules: Arc<Rules>, clock: &Clock, reads: &Mutex<Reads>) {
+    let mut tx = Tx::new(Conn::Sqlite(conn), rules);
+    loop {
+        let next = reads.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+        let Some(job) = next else { return };
+        tx.now = clock.now();
+        at_once(answer(&mut tx, job));
+    }
+}
+
+async fn answer(tx: &mut Tx, mut job: Box<dyn Job>) {
+    match job.run(tx).await {
+        Ran::Done | Ran::Refused => job.finish(Ok(())),
+        Ran::Fault(fault) => job.finish(Err(fault)),
+    }
+}
+
+async fn postgres_writer(
+    address: Address,
+    rules: Arc<Rules>,
+    mut writer: Writer,
+    ready: oneshot::Sender<Result<(), Error>>,
+) {
+    let mut link = Link::new(address, rules);
+    let opened = match link.tx().await {
+        Ok(tx) => migrate::run(tx).await.map(|_| ()),
+        Err(error) => Err(error),
+    };
+    let failed = opened.is_err();
+    let _ = ready.send(opened);
+    if failed {
+        return;
+    }
+    while let Some(first) = writer.queue.recv().await {
+        let batch = writer.gather(first);
+        match link.tx().await {
+            Ok(tx) => writer.write(tx, batch).await,
+            Err(error) => Writer::refuse(batch, &error),
+        }
+    }
+}
+
+async fn postgres_readers(address: Address, rules: Arc<Rules>, clock: Clock, reads: Reads, count: usize) {
+    let reads = Arc::new(AsyncMutex::new(reads));
+    let readers = (0..count.max(1)).map(|_| {
+        let link = Link::new(address.clone(), rules.clone());
+        tokio::task::spawn_local(postgres_reader(link, clock.clone(), reads.clone()))
+    });
+    for reader in readers.collect::<Vec<_>>() {
+        let _ = reader.await;
+    }
+}
+
+async fn postgres_reader(mut link: Link, clock: Clock, reads: Arc<AsyncMutex<Reads>>) {
+    loop {
+        let next = reads.lock().await.recv().await;
+        let Some(job) = next else { return };
+        match link.tx().await {
+            Ok(tx) => {
+                tx.now = clock.now();
+                answer(tx, job).await;
+            }
+            Err(error) => job.finish(Err(error)),
+        }
+    }
+}
+
+/// A connection that is made when it is needed and made again when it was lost.
+struct Link {
+    address: Address,
+    rules: Arc<Rules>,
+    tx: Option<Tx>,
+    not_before: Instant,
+    last_error: String,
+}
+
+impl Link {
+    fn new(address: Address, rules: Arc<Rules>) -> Self {
+        Self { address, rules, tx: None, not_before: Instant::now(), last_error: String::new() }
+    }
+
+    async fn tx(&mut self) -> Result<&mut Tx, Error> {
+        let lost = self.tx.as_ref().is_none_or(|tx| match &tx.conn {
+            Conn::Postgres(conn) => conn.is_closed(),
+            Conn::Sqlite(_) => false,
+        });
+        if lost {
+            self.tx = None;
+            if Instant::now() < self.not_before {
+                return Err(Error::Unavailable(self.last_error.clone()));
+            }
+            match self.address.connect().await {
+                Ok(conn) => self.tx = Some(Tx::new(Conn::Postgres(Box::new(conn)), self.rules.clone())),
+                Err(error) => {
+                    self.not_before = Instant::now() + RECONNECT_PAUSE;
+                    self.last_error = error.to_string();
+                    return Err(error);
+                }
+            }
+        }
+        self.tx.as_mut().ok_or_else(|| Error::Unavailable(self.last_error.clone()))
+    }
+}

@@ -1,0 +1,117 @@
+//! One transaction: SQL on either database, and an outbox of what it tells and records. The outbox is written in one
+//! statement when the transaction ends, so that positions are given out in the order of commit.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value as Json;
+
+use super::{
+    Error, Rules, audit, bulk,
+    entry::Entry,
+    postgres::PgConn,
+    sqlite,
+    value::{Row, Value},
+};
+
+pub(super) enum Conn {
+    Sqlite(rusqlite::Connection),
+    Postgres(Box<PgConn>),
+}
+
+pub struct Tx {
+    pub(super) conn: Conn,
+    pub(super) now: Timestamp,
+    pub(super) rows: Vec<Entry>,
+    pub(super) audit: Vec<audit::Line>,
+    pub(super) writes: u64,
+    pub(super) rules: Arc<Rules>,
+}
+
+impl Tx {
+    pub(super) fn new(conn: Conn, rules: Arc<Rules>) -> Self {
+        Self { conn, now: Timestamp::UNIX_EPOCH, rows: Vec::new(), audit: Vec::new(), writes: 0, rules }
+    }
+
+    /// The time of the transaction, the same for all that happens in it.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub async fn query(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        match &mut self.conn {
+            Conn::Sqlite(conn) => sqlite::query(conn, sql, params),
+            Conn::Postgres(conn) => conn.query(sql, params).await,
+        }
+    }
+
+    pub async fn query_one(&mut self, sql: &str, params: Vec<Value>) -> Result<Option<Row>, Error> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// How many rows it changed.
+    pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<u64, Error> {
+        self.writes += 1;
+        match &mut self.conn {
+            Conn::Sqlite(conn) => sqlite::execute(conn, sql, params),
+            Conn::Postgres(conn) => conn.execute(sql, params).await,
+        }
+    }
+
+    /// A statement that changes rows and answers with them.
+    pub async fn returning(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        self.writes += 1;
+        self.query(sql, params).await
+    }
+
+    /// Tells live viewers what became of an entity.
+    pub fn tell(&mut self, event_type: &str, entity_type: &'static str, entity_id: &str, payload: &Json) {
+        self.writes += 1;
+        self.rows.push(Entry::notice(event_type, entity_type, entity_id, payload, self.now));
+    }
+
+    /// Adds to the audit trail who did what.
+    pub fn record(&mut self, actor: &str, action: &str, entity_type: &str, entity_id: &str, detail: Json) {
+        self.writes += 1;
+        self.audit.push(audit::Line {
+            actor: actor.to_owned(),
+            action: action.to_owned(),
+            entity_type: entity_type.to_owned(),
+            entity_id: entity_id.to_owned(),
+            detail,
+        });
+    }
+
+    pub(super) async fn begin(&mut self, now: Timestamp) -> Result<(), Error> {
+        self.now = now;
+        self.rows.clear();
+        self.audit.clear();
+        self.writes = 0;
+        match &mut self.conn {
+            Conn::Sqlite(conn) => sqlite::batch(conn, "BEGIN IMMEDIATE"),
+            Conn::Postgres(conn) => conn.begin_writing().await,
+        }
+    }
+
+    /// Writes the outbox and commits. The rows come back with their positions.
+    pub(super) async fn commit(&mut self) -> Result<Vec<Entry>, Error> {
+        audit::flush(self).await?;
+        bulk::insert_events(self).await?;
+        match &mut self.conn {
+            Conn::Sqlite(conn) => sqlite::batch(conn, "COMMIT")?,
+            Conn::Postgres(conn) => conn.batch("COMMIT").await?,
+        }
+        Ok(std::mem::take(&mut self.rows))
+    }
+
+    pub(super) async fn rollback(&mut self) {
+        let undone = match &mut self.conn {
+            Conn::Sqlite(conn) if conn.is_autocommit() => Ok(()),
+            Conn::Sqlite(conn) => sqlite::batch(conn, "ROLLBACK"),
+            Conn::Postgres(conn) => conn.rollback().await,
+        };
+        if let Err(error) = undone {
+            tracing::warn!(%error, "a transaction could not be undone; its connection is given up");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Values that go into and come out of SQL, the same for both databases.
+
+use std::{rc::Rc, str::FromStr};
+
+use jiff::Timestamp;
+
+use super::Error;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Int(i64),
+    Real(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+    /// A list to compare with by `= ANY($n)` or `<> ALL($n)`.
+    Texts(Vec<String>),
+}
+
+/// Values by position: `params![id, now]`.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => {
+        vec![$($crate::store::value::Value::from($value)),*]
+    };
+}
+pub(crate) use params;
+
+impl From<i64> for Value {
+    fn from(n: i64) -> Self {
+        Self::Int(n)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(n: usize) -> Self {
+        Self::Int(i64::try_from(n).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Self::Int(i64::from(b))
+    }
+}
+
+impl From<f64> for Value {
+    fn from(x: f64) -> Self {
+        Self::Real(x)
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<Vec<u8>> for Value {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+impl From<Vec<String>> for Value {
+    fn from(texts: Vec<String>) -> Self {
+        Self::Texts(texts)
+    }
+}
+
+impl From<Timestamp> for Value {
+    fn from(time: Timestamp) -> Self {
+        Self::Int(time.as_microsecond())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+macro_rules! as_text {
+    ($($type:ty),* $(,)?) => {$(
+        impl From<&$type> for Value {
+            fn from(value: &$type) -> Self {
+                Self::Text(value.as_str().to_owned())
+            }
+        }
+    )*};
+}
+
+as_text!(
+    omoi_protocol::ProjectId,
+    omoi_protocol::TicketId,
+    omoi_protocol::TaskId,
+    omoi_protocol::SandboxId,
+    omoi_protocol::MessageId,
+    omoi_protocol::AgentId,
+    omoi_protocol::ResultId,
+    omoi_protocol::TokenId,
+);
+
+/// One row of an answer.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub(super) columns: Rc<[String]>,
+    pub(super) values: Vec<Value>,
+}
+
+impl Row {
+    fn value(&self, column: &str) -> Result<&Value, Error> {
+        let at = self.columns.iter().position(|c| c == column);
+        at.and_then(|at| self.values.get(at)).ok_or_else(|| Error::corrupt(column, "no such column"))
+    }
+
+    pub fn get<T: FromValue>(&self, column: &str) -> Result<T, Error> {
+        let value = self.value(column)?;
+        T::from_value(value).ok_or_else(|| Error::corrupt(column, "of another type"))
+    }
+
+    /// A text that spells an id or a word.
+    pub fn parse<T: FromStr>(&self, column: &str) -> Result<T, Error> {
+        let text: String = self.get(column)?;
+        text.parse().map_err(|_| Error::corrupt(column, "not readable"))
+    }
+
+    pub fn parse_opt<T: FromStr>(&self, column: &str) -> Result<Option<T>, Error> {
+        let text: Option<String> = self.get(column)?;
+        text.map(|t| t.parse().map_err(|_| Error::corrupt(column, "not readable"))).transpose()
+    }
+
+    pub fn json<T: serde::de::DeserializeOwned>(&self, column: &str) -> Result<T, Error> {
+        let text: String = self.get(column)?;
+        serde_json::from_str(&text).map_err(|_| Error::corrupt(column, "not JSON"))
+    }
+}
+
+pub trait FromValue: Sized {
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+impl FromValue for i64 {
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Int(n) = value { Some(*n) } else { None }
+    }
+}
+
+impl FromValue for bool {
+    fn from_value(value: &Value) -> Option<Self> {
+        i64::from_value(value).map(|n| n != 0)
+    }
+}
+
+impl FromValue for f64 {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Real(x) => Some(*x),
+            Value::Int(n) => Some(*n as f64),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Text(text) = value { Some(text.clone()) } else { None }
+    }
+}
+
+impl FromValue for Vec<u8> {
+    fn from_value(value: &Value) -> Option<Self> {
+        if let Value::Bytes(bytes) = value { Some(bytes.clone()) } else { None }
+    }
+}
+
+impl FromValue for Timestamp {
+    fn from_value(value: &Value) -> Option<Self> {
+        i64::from_value(value).and_then(|n| Timestamp::from_microsecond(n).ok())
+    }
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: &Value) -> Option<Self> {
+        if *value == Value::Null { Some(None) } else { T::from_value(value).map(Some) }
+    }
+}

@@ -1,0 +1,192 @@
+//! What the process tells about itself: logs on standard error, metrics for Prometheus, and, in a program built
+//! with the `otlp` feature, traces for an OpenTelemetry collector.
+
+use std::{
+    io::{IsTerminal, stderr},
+    sync::OnceLock,
+};
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing::Subscriber;
+use tracing_subscriber::{
+    EnvFilter, Layer, filter::ParseError, layer::SubscriberExt, registry::LookupSpan, util::SubscriberInitExt,
+};
+
+use crate::config::LogFormat;
+
+/// Upper bounds of the histograms whose name ends in `_seconds`: from a cached answer to a timed-out request.
+const SECONDS_BUCKETS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{filter:?} is not a log filter")]
+    Filter { filter: String, source: ParseError },
+    #[error("the log of this process was already set up")]
+    AlreadySet,
+    #[error("telemetry.otlp_endpoint is {endpoint}, but this program was built without the otlp feature")]
+    WithoutOtlp { endpoint: String },
+    #[error("cannot send traces to {endpoint}")]
+    Otlp { endpoint: String, source: Box<dyn std::error::Error + Send + Sync> },
+}
+
+/// Sends what is still to be sent when it is dropped; `main` holds it to the end.
+#[must_use = "traces are sent on until this is dropped"]
+#[derive(Debug, Default)]
+pub struct Guard {
+    #[cfg(feature = "otlp")]
+    provider: Option<opentelemetry_sdk::trace::SdkTracerProvider>,
+}
+
+/// Sets up logs and traces for the whole process, once.
+pub fn init(format: LogFormat, filter: &str, otlp_endpoint: Option<&str>) -> Result<Guard, Error> {
+    let filter =
+        EnvFilter::try_new(filter).map_err(|source| Error::Filter { filter: filter.to_owned(), source })?;
+    let (traces, guard) = match otlp_endpoint {
+        Some(endpoint) => otlp::layer(endpoint).map(|(layer, guard)| (Some(layer), guard))?,
+        None => (None, Guard::default()),
+    };
+    tracing_subscriber::registry()
+        .with(traces)
+        .with(log_layer(format))
+        .with(filter)
+        .try_init()
+        .map_err(|_| Error::AlreadySet)?;
+    Ok(guard)
+}
+
+fn log_layer<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let layer = tracing_subscriber::fmt::layer().with_writer(stderr);
+    match format {
+        LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),
+        // The library looks at NO_COLOR by itself, but not at whether anybody is there to see colours.
+        LogFormat::Human if stderr().is_terminal() => layer.with_target(false).boxed(),
+        LogFormat::Human => layer.with_target(false).with_ansi(false).boxed(),
+    }
+}
+
+/// The metrics of this process, as many times as it is asked for. `render` gives them as Prometheus reads them;
+/// `run_upkeep` must be called every few seconds, or histograms that nobody fetches grow without end.
+pub fn metrics_handle() -> PrometheusHandle {
+    static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+    let install = || {
+        PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS_BUCKETS)
+            .expect("there are buckets")
+            .install_recorder()
+            .expect("nothing else installs a recorder")
+    };
+    HANDLE.get_or_init(install).clone()
+}
+
+#[cfg(not(feature = "otlp"))]
+mod otlp {
+    use tracing_subscriber::layer::Identity;
+
+    use super::{Error, Guard};
+
+    pub fn layer(endpoint: &str) -> Result<(Identity, Guard), Error> {
+        Err(Error::WithoutOtlp { endpoint: endpoint.to_owned() })
+    }
+}
+
+#[cfg(feature = "otlp")]
+mod otlp {
+    use opentelemetry::trace::TracerProvider as _;
+    use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
+    use opentelemetry_sdk::{
+        Resource,
+        trace::{SdkTracer, SdkTracerProvider},
+    };
+    use tracing::{Subscriber, warn};
+    use tracing_opentelemetry::OpenTelemetryLayer;
+    use tracing_subscriber::registry::LookupSpan;
+
+    use super::{Error, Guard};
+
+    /// The exporter works on a thread of its own, so that a slow collector holds up nothing else.
+    pub fn layer<S>(endpoint: &str) -> Result<(OpenTelemetryLayer<S, SdkTracer>, Guard), Error>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span>,
+    {
+        // The HTTP client panics in a process without one. Whoever comes second is told that there is one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(format!("{endpoint}/v1/traces"))
+            .build()
+            .map_err(|source| Error::Otlp { endpoint: endpoint.to_owned(), source: source.into() })?;
+        let provider = SdkTracerProvider::builder()
+            .with_resource(Resource::builder().with_service_name("omoi").build())
+            .with_batch_exporter(exporter)
+            .build();
+        let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("omoi"));
+        Ok((layer, Guard { provider: Some(provider) }))
+    }
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            if let Some(Err(error)) = self.provider.as_ref().map(SdkTracerProvider::shutdown) {
+                warn!(%error, "could not send the last traces");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_rendered_however_often_the_handle_is_asked_for() {
+        let first = metrics_handle();
+        metrics::counter!("omoi_test_total").increment(2);
+        metrics::histogram!("omoi_test_seconds").record(0.003);
+        for text in [first.render(), metrics_handle().render()] {
+            assert!(text.contains("omoi_test_total 2"), "{text}");
+            assert!(text.contains(r#"omoi_test_seconds_bucket{le="0.005"} 1"#), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bad_filter_is_named() {
+        let error = init(LogFormat::Human, "a=b=c", None).unwrap_err();
+        assert_eq!(error.to_string(), r#""a=b=c" is not a log filter"#);
+    }
+
+    #[cfg(not(feature = "otlp"))]
+    #[test]
+    fn traces_asked_for_but_not_built_in_stop_the_start() {
+        let error = init(LogFormat::Json, "info", Some("http://localhost:4318")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "telemetry.otlp_endpoint is http://localhost:4318, but this program was built without the otlp feature"
+        );
+    }
+
+    #[cfg(feature = "otlp")]
+    #[test]
+    fn dropping_the_guard_sends_the_last_span() {
+        use std::io::{Read as _, Write as _};
+
+        let collector = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", collector.local_addr().unwrap());
+        let request = std::thread::spawn(move || {
+            let (mut stream, _) = collector.accept().unwrap();
+            let mut bytes = vec![0; 16 * 1024];
+            let read = stream.read(&mut bytes).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+            String::from_utf8_lossy(&bytes[..read]).into_owned()
+        });
+        let (layer, guard) = otlp::layer(&endpoint).unwrap();
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            tracing::info_span!("claim task").in_scope(|| ());
+        });
+        drop(guard);
+        assert!(request.join().unwrap().starts_with("POST /v1/traces HTTP/1.1"));
+    }
+}
