@@ -1,1 +1,60 @@
-fn main() {}
+//! The `omoi` program: serves, looks after its own database, and speaks to a server over HTTP.
+
+mod args;
+mod failure;
+mod out;
+mod table;
+mod text;
+
+mod connect;
+mod database;
+mod page;
+mod settings;
+
+mod audit;
+mod config;
+mod db;
+mod doctor;
+mod serve;
+mod token;
+
+mod agent;
+mod project;
+mod sandbox;
+mod task;
+mod ticket;
+mod whoami;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{args::Cli, failure::Failure, out::Out};
+
+/// What every command is given: where to speak, and the environment, which is read through here alone.
+pub struct Context {
+    pub out: Out,
+    pub env: fn(&str) -> Option<String>,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let no_color = environment("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let context = Context { out: Out::new(cli.json, no_color), env: environment };
+    match Box::pin(cli.command.run(&context)).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => match Failure::of(&error) {
+            Some(failure) => {
+                context.out.failure(&failure);
+                ExitCode::from(failure.code)
+            }
+            None => ExitCode::SUCCESS,
+        },
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}

@@ -29,8 +29,8 @@ pub struct LiveFilter {
 }
 
 impl Client {
-    /// What happens after position `since`, or from now on. Ends after its first error, which comes when the server
-    /// refuses or cannot be reached for long.
+    /// What happens after position `since`, or from now on; without a position, a break before the first event may
+    /// lose some. Ends after its first error, which comes when the server refuses or cannot be reached for long.
     pub fn stream(
         &self,
         filter: &LiveFilter,

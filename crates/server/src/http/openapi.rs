@@ -52,18 +52,30 @@ pub fn openapi_json() -> String {
     components.schemas.extend(schemas);
     components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     for item in api.paths.paths.values_mut() {
-        let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete]
-            .into_iter()
-            .flatten();
-        operations.for_each(describe_problems);
+        item.get.iter_mut().for_each(|operation| finish(operation, Changes::Nothing));
+        let changing = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
+        changing.into_iter().flatten().for_each(|operation| finish(operation, Changes::Something));
     }
     let mut text = api.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// Which refusals an operation may answer with follows from what it takes.
-fn describe_problems(operation: &mut Operation) {
+/// Whether an operation changes what is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Changes {
+    Nothing,
+    Something,
+}
+
+/// A name of its own, `tasks_list`, and the refusals that follow from what the operation takes and does.
+fn finish(operation: &mut Operation, changes: Changes) {
+    let tag = operation.tags.as_ref().and_then(|tags| tags.first()).cloned().unwrap_or_default();
+    operation.operation_id = operation.operation_id.take().map(|id| format!("{tag}_{id}"));
+    describe_problems(operation, changes);
+}
+
+fn describe_problems(operation: &mut Operation, changes: Changes) {
     let mut statuses =
         vec![("421", "Addressed to a name that is not this server's"), ("503", "Not available; try again")];
     let open = operation.security.as_ref().is_some_and(|needs| !needs.is_empty());
@@ -81,14 +93,15 @@ fn describe_problems(operation: &mut Operation) {
         statuses.extend([
             ("400", "The body is not JSON"),
             ("404", "No such thing"),
-            ("409", "Not as things stand"),
             ("413", "Too large"),
             ("415", "The body is not said to be JSON"),
             ("422", "A parameter or the body fails validation"),
         ]);
-    } else if operation.responses.responses.contains_key("101") {
+    }
+    if operation.responses.responses.contains_key("101") {
         statuses.push(("400", "Not a WebSocket handshake"));
-    } else {
+    }
+    if changes == Changes::Something {
         statuses.push(("409", "Not as things stand"));
     }
     for (status, description) in statuses {

@@ -1,0 +1,51 @@
+//! The server's database, opened directly: also while a server runs on it.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use omoi_server::{
+    clock::Clock,
+    config::{Config, DatabaseUrl},
+    make_data_dir,
+    store::Store,
+};
+
+use crate::failure::{NOT_FOUND, Stop};
+
+/// The embedded database in a data directory.
+const SQLITE_FILE: &str = "omoi.db";
+
+/// Opens it, and makes it where there is none yet.
+pub async fn open_or_make(mut config: Config) -> Result<Store> {
+    make_data_dir(&config)?;
+    // One command has one question at a time.
+    config.database.pool_size = 1;
+    let nobody_listens = Box::new(|_| {});
+    Ok(Store::open(&config, Clock::Real, nobody_listens).await?)
+}
+
+/// Opens one that is there: a mistyped path is an error, not a new and empty database.
+pub async fn open(config: Config) -> Result<Store> {
+    must_exist(&config)?;
+    open_or_make(config).await
+}
+
+pub fn must_exist(config: &Config) -> Result<()> {
+    match sqlite_file(config) {
+        Some(path) if !path.exists() => {
+            Err(Stop::new(NOT_FOUND, format!("there is no database at {}", path.display()))
+                .hint("name the server's data directory with --data-dir; `omoi serve` makes a new one")
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where the embedded database is, unless another is configured.
+pub fn sqlite_file(config: &Config) -> Option<PathBuf> {
+    match &config.database.url {
+        DatabaseUrl::DataDir => Some(config.data_dir.join(SQLITE_FILE)),
+        DatabaseUrl::Sqlite(path) => Some(path.clone()),
+        DatabaseUrl::Postgres(_) => None,
+    }
+}

@@ -1,0 +1,126 @@
+//! Programs that work on this machine would use: Git, coding agents, Node, Docker.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use super::Check;
+
+const AREA: &str = "programs";
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
+const DOCKER_SOCKET: &str = "/var/run/docker.sock";
+const AGENTS: &[&str] =
+    &["claude", "codex", "gemini", "opencode", "goose", "aider", "cursor-agent", "copilot", "amp"];
+
+pub async fn checks(path: Option<&str>, docker_host: Option<&str>) -> Vec<Check> {
+    let path = path.unwrap_or_default();
+    let git = "apt-get install git, or put it on the PATH";
+    let node = "install Node.js 20 or later, which agents written in JavaScript need";
+    vec![
+        versioned("git", find(path, "git"), git).await,
+        versioned("node", find(path, "node"), node).await,
+        agents(path),
+        docker(docker_host).await,
+    ]
+}
+
+async fn versioned(name: &'static str, program: Option<PathBuf>, fix: &str) -> Check {
+    let Some(program) = program else { return Check::missing(AREA, name, "not on the PATH", fix) };
+    match version(&program).await {
+        Some(version) => Check::ok(AREA, name, format!("{version} ({})", program.display())),
+        None => Check::warn(AREA, name, format!("{} does not tell its version", program.display()), fix),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks a program that was found for its version, and nothing else"
+)]
+async fn version(program: &Path) -> Option<String> {
+    let mut asked = tokio::process::Command::new(program);
+    asked.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(VERSION_TIMEOUT, asked.output()).await.ok()?.ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().next()?.trim().to_owned();
+    (output.status.success() && !line.is_empty()).then_some(line)
+}
+
+fn agents(path: &str) -> Check {
+    let name = "agents";
+    let found = AGENTS.iter().filter_map(|agent| Some(format!("{agent} ({})", find(path, agent)?.display())));
+    let found: Vec<_> = found.collect();
+    if found.is_empty() {
+        let fix = format!("install one of {} where your workers run", AGENTS.join(", "));
+        return Check::warn(AREA, name, "none on the PATH", fix);
+    }
+    Check::ok(AREA, name, found.join(", "))
+}
+
+async fn docker(host: Option<&str>) -> Check {
+    let name = "docker";
+    let host = host.filter(|host| !host.is_empty());
+    let socket = match host {
+        None => DOCKER_SOCKET,
+        Some(host) => match host.strip_prefix("unix://") {
+            Some(socket) => socket,
+            None => {
+                return Check::warn(
+                    AREA,
+                    name,
+                    format!("DOCKER_HOST is {host}, which is not tried"),
+                    "see that `docker info` answers",
+                );
+            }
+        },
+    };
+    match tokio::time::timeout(VERSION_TIMEOUT, tokio::net::UnixStream::connect(socket)).await {
+        Ok(Ok(_)) => Check::ok(AREA, name, format!("{socket} answers")),
+        Ok(Err(error)) => {
+            let fix = "start Docker or Podman's socket, and let this user use it";
+            Check::warn(AREA, name, format!("{socket}: {error}"), fix)
+        }
+        Err(_) => Check::warn(AREA, name, format!("{socket} does not answer"), "restart Docker"),
+    }
+}
+
+/// The program that a shell would start.
+fn find(path: &str, name: &str) -> Option<PathBuf> {
+    let runs = |file: &PathBuf| {
+        file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    path.split(':')
+        .filter(|directory| !directory.is_empty())
+        .map(|directory| Path::new(directory).join(name))
+        .find(runs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Level;
+
+    fn program(directory: &Path, name: &str, mode: u32) {
+        let file = directory.join(name);
+        std::fs::write(&file, "#!/bin/sh\necho \"$0 9.9\"\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn programs_are_found_where_a_shell_finds_them() {
+        let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        program(a.path(), "git", 0o644);
+        program(b.path(), "git", 0o755);
+        program(b.path(), "claude", 0o755);
+        let path = format!("{}::{}", a.path().display(), b.path().display());
+        let [git, node, agents, docker] =
+            checks(Some(&path), Some("unix:///nowhere.sock")).await.try_into().unwrap();
+        assert_eq!(git.level, Level::Ok);
+        assert!(git.detail.contains("git 9.9"), "{}", git.detail);
+        assert_eq!((node.level, docker.level), (Level::Missing, Level::Warn));
+        assert!(agents.detail.starts_with("claude ("), "{}", agents.detail);
+        assert!(checks(None, None).await.iter().all(|check| !check.required));
+    }
+}

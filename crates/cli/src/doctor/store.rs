@@ -1,0 +1,205 @@
+//! Whether the server's data can be kept where the configuration wants it.
+
+use std::{
+    fs, io,
+    net::ToSocketAddrs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use omoi_server::{
+    clock::Clock,
+    config::{Config, DatabaseUrl, Resolved},
+    store::Store,
+};
+
+use super::Check;
+use crate::database::sqlite_file;
+
+const AREA: &str = "store";
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const POSTGRES_PORT: u16 = 5432;
+
+pub async fn checks(resolved: &Resolved) -> Vec<Check> {
+    let config = &resolved.config;
+    let directory = data_dir(&config.data_dir);
+    let database = match &config.database.url {
+        DatabaseUrl::DataDir | DatabaseUrl::Sqlite(_) => sqlite(config).await,
+        DatabaseUrl::Postgres(_) => {
+            let entry = resolved.entries.iter().find(|entry| entry.key == "database.url");
+            // Masked, but for the address.
+            postgres(entry.map_or("", |entry| &entry.value)).await
+        }
+    };
+    vec![directory.required(), database.required()]
+}
+
+fn data_dir(path: &Path) -> Check {
+    let name = "data directory";
+    let shown = path.display();
+    let fix = "make it writable for this user, or choose another with --data-dir";
+    match nearest(path) {
+        Some(found) if found == path => match try_write(&found) {
+            Ok(()) => Check::ok(AREA, name, format!("{shown} is writable")),
+            Err(error) => Check::missing(AREA, name, format!("{shown} is not writable: {error}"), fix),
+        },
+        Some(parent) => match try_write(&parent) {
+            Ok(()) => Check::ok(AREA, name, format!("{shown} is not there yet; the first start makes it")),
+            Err(error) => Check::missing(
+                AREA,
+                name,
+                format!("{shown} cannot be made in {}: {error}", parent.display()),
+                fix,
+            ),
+        },
+        None => Check::missing(AREA, name, format!("{shown} has no directory above it"), fix),
+    }
+}
+
+/// The directory itself, or the first one above it that is there.
+fn nearest(path: &Path) -> Option<PathBuf> {
+    let path = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
+    path.ancestors().find(|path| path.is_dir()).map(Path::to_owned)
+}
+
+fn scratch_name() -> String {
+    format!(".omoi-doctor-{}", std::process::id())
+}
+
+fn try_write(directory: &Path) -> io::Result<()> {
+    let scratch = directory.join(scratch_name());
+    fs::write(&scratch, "omoi")?;
+    fs::remove_file(&scratch)
+}
+
+/// Opens a database of its own beside the real one, which is not touched: opening that would migrate it.
+async fn sqlite(config: &Config) -> Check {
+    let name = "SQLite";
+    let Some(file) = sqlite_file(config) else { return Check::ok(AREA, name, "not used") };
+    let fix = "choose a directory on a local disk with --data-dir";
+    let state = match fs::OpenOptions::new().read(true).write(true).open(&file) {
+        Ok(_) => format!("{} is there", file.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            format!("{} is not there yet; the first start makes it", file.display())
+        }
+        Err(error) => {
+            let fix = "give this user the right to read and write it";
+            return Check::missing(AREA, name, format!("{}: {error}", file.display()), fix);
+        }
+    };
+    let Some(beside) = file.parent().and_then(nearest) else {
+        return Check::missing(AREA, name, format!("{} has no directory", file.display()), fix);
+    };
+    match try_sqlite(config, &beside.join(format!("{}.d", scratch_name()))).await {
+        Ok(()) => Check::ok(AREA, name, format!("opens in {}; {state}", beside.display())),
+        Err(error) => {
+            Check::missing(AREA, name, format!("does not open in {}: {error}", beside.display()), fix)
+        }
+    }
+}
+
+async fn try_sqlite(config: &Config, scratch: &Path) -> anyhow::Result<()> {
+    fs::create_dir(scratch)?;
+    let mut config = config.clone();
+    config.data_dir = scratch.to_owned();
+    config.database.url = DatabaseUrl::DataDir;
+    config.database.pool_size = 1;
+    let tried = async { Store::open(&config, Clock::Real, Box::new(|_| {})).await?.ping().await };
+    let tried = tried.await;
+    fs::remove_dir_all(scratch)?;
+    Ok(tried?)
+}
+
+/// Whether something listens there. Logging in is left to `omoi db migrate`, which also changes the schema.
+async fn postgres(url: &str) -> Check {
+    let name = "PostgreSQL";
+    let Some((host, port)) = host_port(url) else {
+        return Check::warn(
+            AREA,
+            name,
+            format!("{url}: no single host to try"),
+            "try it with `omoi db migrate`",
+        );
+    };
+    let address = format!("{host}:{port}");
+    let resolve = {
+        let host = host.clone();
+        tokio::task::spawn_blocking(move || (host, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>))
+    };
+    let tried = tokio::time::timeout(CONNECT_TIMEOUT, async {
+        let addresses = resolve.await.map_err(io::Error::other)??;
+        tokio::net::TcpStream::connect(addresses.as_slice()).await
+    });
+    let problem = match tried.await {
+        Ok(Ok(_)) => {
+            return Check::ok(AREA, name, format!("{address} answers; `omoi db migrate` also logs in"));
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()),
+    };
+    let fix = "start PostgreSQL, or correct database.url";
+    Check::missing(AREA, name, format!("{address}: {problem}"), fix)
+}
+
+/// `None` for several hosts, and for one that is a directory with a socket.
+fn host_port(url: &str) -> Option<(String, u16)> {
+    let rest = url.strip_prefix("postgres://")?;
+    let authority = rest.split(['/', '?']).next()?;
+    let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
+    if let Some(v6) = address.strip_prefix('[') {
+        let (host, port) = v6.split_once(']')?;
+        let port = port.strip_prefix(':').map_or(Some(POSTGRES_PORT), |port| port.parse().ok())?;
+        return Some((host.to_owned(), port));
+    }
+    let (host, port) = match address.split_once(':') {
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (address, POSTGRES_PORT),
+    };
+    let single = !host.is_empty() && !host.contains([',', '%']) && !rest.contains("host=");
+    single.then(|| (host.to_owned(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Level;
+
+    #[test]
+    fn the_address_is_found_in_the_url() {
+        for (url, expected) in [
+            ("postgres://omoi:***@db:6432/omoi", Some(("db", 6432))),
+            ("postgres://db", Some(("db", 5432))),
+            ("postgres://omoi@db/omoi?sslmode=require", Some(("db", 5432))),
+            ("postgres://[::1]:5433/omoi", Some(("::1", 5433))),
+            ("postgres://[::1]/omoi", Some(("::1", 5432))),
+            ("postgres://a:1,b:2/omoi", None),
+            ("postgres:///omoi?host=/run/postgresql", None),
+        ] {
+            let expected = expected.map(|(host, port)| (host.to_owned(), port));
+            assert_eq!(host_port(url), expected, "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_machine_where_data_can_be_kept_is_told_so_and_left_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = Config { data_dir: dir.path().join("not/yet"), ..Config::default() };
+        for _ in 0..2 {
+            assert_eq!(data_dir(&config.data_dir).level, Level::Ok);
+            assert_eq!(sqlite(&config).await.level, Level::Ok);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+            config.data_dir = dir.path().to_owned();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_that_takes_no_data_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let config = Config { data_dir: "/proc/omoi".into(), ..Config::default() };
+        assert_eq!(data_dir(&config.data_dir).level, Level::Missing);
+        assert_eq!(sqlite(&config).await.level, Level::Missing);
+        assert_eq!(postgres("postgres://127.0.0.1:1/omoi").await.level, Level::Missing);
+    }
+}

@@ -1,0 +1,48 @@
+//! Joining a sandbox that somebody runs elsewhere.
+
+use anyhow::Result;
+use omoi_client::Client;
+use omoi_protocol::{SandboxId, TaskId, sandbox::AttachSandbox};
+
+use crate::{Context, table::fields};
+
+use super::show::fields_of;
+
+/// Join a sandbox that you run yourself; prints its token, this once
+///
+/// The token reports for this sandbox and for nothing else. Give the worker OMOI_URL and this token; it posts its
+/// events to /api/v1/sandboxes/ID/events and asks for messages at /api/v1/sandboxes/ID/messages.
+#[derive(Debug, clap::Args)]
+pub struct Attach {
+    /// Name it yourself
+    #[arg(long)]
+    id: Option<SandboxId>,
+    /// A pending task to take with it
+    #[arg(long)]
+    task: Option<TaskId>,
+    /// Something to know it by; may be given more than once
+    #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("{text:?} is not NAME=VALUE")),
+    }
+}
+
+impl Attach {
+    pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
+        let labels = self.label.into_iter().collect();
+        let new = AttachSandbox { sandbox_id: self.id, task_id: self.task, labels };
+        let attached = client.sandbox_attach(&new).await?;
+        cx.out.answer(&attached, |_| {
+            format!("{}{}", fields_of(&attached.sandbox), fields([("token", Some(attached.token.clone()))]))
+        })?;
+        if !cx.out.is_json() {
+            cx.out.note("the token is shown this once");
+        }
+        Ok(())
+    }
+}

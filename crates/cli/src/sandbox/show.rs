@@ -1,0 +1,89 @@
+//! Sandboxes as they stand: a list of them, and one in full.
+
+use anyhow::Result;
+use omoi_client::{Client, SandboxQuery};
+use omoi_protocol::{ProjectId, SandboxStatus, TaskId, sandbox::Sandbox};
+use omoi_server::clock::Clock;
+
+use crate::{
+    Context,
+    args::word,
+    page::{Limit, collect},
+    table::{Item, Table, fields, maybe},
+    text::{moment, relative},
+};
+
+/// List sandboxes, newest first
+#[derive(Debug, clap::Args)]
+pub struct List {
+    #[arg(long, value_parser = word!(SandboxStatus), ignore_case = true)]
+    status: Option<SandboxStatus>,
+    #[arg(long)]
+    project: Option<ProjectId>,
+    #[arg(long)]
+    task: Option<TaskId>,
+    /// Only those that have not ended
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    limit: Limit,
+}
+
+impl List {
+    pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
+        let query = SandboxQuery {
+            status: self.status,
+            project_id: self.project,
+            task_id: self.task,
+            live: self.live.then_some(true),
+            ..SandboxQuery::default()
+        };
+        let fetch = async |size, cursor| {
+            client.sandbox_list(&SandboxQuery { limit: Some(size), cursor, ..query.clone() }).await
+        };
+        let page = collect(self.limit.get(), fetch).await?;
+        cx.out.answer(&page, |style| rows(Table::new(style, HEADER), &page.items).render())?;
+        self.limit.tell(cx, &page);
+        Ok(())
+    }
+}
+
+pub const HEADER: &[&str] = &["id", "status", "provider", "task", "heartbeat", "created", "ended"];
+
+pub fn rows(table: Table, sandboxes: &[Sandbox]) -> Table {
+    let now = Clock::Real.now();
+    sandboxes.iter().fold(table, |table, sandbox| {
+        table.row([
+            sandbox.id.to_string().into(),
+            Item::Word(sandbox.status.as_str()),
+            Item::Word(sandbox.provider.as_str()),
+            maybe(sandbox.task_id.as_ref()),
+            maybe(sandbox.last_heartbeat_at.map(|at| relative(now, at))),
+            relative(now, sandbox.created_at).into(),
+            maybe(sandbox.ended_at.map(|at| relative(now, at))),
+        ])
+    })
+}
+
+pub fn fields_of(sandbox: &Sandbox) -> String {
+    let now = Clock::Real.now();
+    let when = |at: Option<jiff::Timestamp>| at.map(|at| moment(now, at));
+    let labels: Vec<_> = sandbox.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    fields([
+        ("id", Some(sandbox.id.to_string())),
+        ("status", Some(sandbox.status.to_string())),
+        ("provider", Some(sandbox.provider.to_string())),
+        ("task", sandbox.task_id.as_ref().map(ToString::to_string)),
+        ("project", sandbox.project_id.as_ref().map(ToString::to_string)),
+        ("agent", sandbox.agent_id.as_ref().map(ToString::to_string)),
+        ("branch", sandbox.branch_name.clone()),
+        ("generation", Some(sandbox.generation.to_string())),
+        ("lease ends", when(sandbox.lease_expires_at)),
+        ("created", when(Some(sandbox.created_at))),
+        ("started", when(sandbox.started_at)),
+        ("heartbeat", when(sandbox.last_heartbeat_at)),
+        ("ended", when(sandbox.ended_at)),
+        ("reason", sandbox.end_reason.clone()),
+        ("labels", Some(labels.join("\n")).filter(|text| !text.is_empty())),
+    ])
+}

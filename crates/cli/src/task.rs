@@ -1,0 +1,222 @@
+//! `omoi task`: units of agent work.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use omoi_client::{Client, TaskQuery};
+use omoi_protocol::{
+    DependencyPolicy, Priority, ProjectId, TaskId, TaskStatus, TicketId,
+    task::{NewTask, Reason, Task},
+};
+use omoi_server::clock::Clock;
+use serde_json::Map;
+
+use crate::{
+    Context,
+    args::word,
+    connect::Connect,
+    page::{Limit, collect},
+    table::{Item, Table, fields, maybe},
+    text::{moment, parse_span, relative},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  omoi task create --project prj-... 'Fix the parser'
+  omoi task create --ticket tkt-... --priority high --depends-on task-... 'Write the docs'
+  omoi task list --status failed
+  omoi task retry task-...
+  omoi task cancel task-... task-... --reason 'not wanted any more'";
+
+/// Create, list, show, cancel and retry tasks
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Create a task
+    Create(Box<Create>),
+    /// List tasks
+    List {
+        #[arg(long, value_parser = word!(TaskStatus), ignore_case = true)]
+        status: Option<TaskStatus>,
+        #[arg(long)]
+        project: Option<ProjectId>,
+        #[arg(long)]
+        ticket: Option<TicketId>,
+        #[command(flatten)]
+        limit: Limit,
+    },
+    /// Show one task in full
+    Show { id: TaskId },
+    /// Cancel tasks; a sandbox that holds one is ended
+    Cancel {
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<TaskId>,
+        /// Why, for those who look later
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// Offer failed or cancelled tasks again
+    Retry {
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<TaskId>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Create {
+    title: String,
+    /// The project it belongs to; a ticket's task has its ticket's
+    #[arg(long, required_unless_present = "ticket")]
+    project: Option<ProjectId>,
+    #[arg(long)]
+    ticket: Option<TicketId>,
+    /// What is to be done, as the agent is told
+    #[arg(long, default_value = "", hide_default_value = true)]
+    description: String,
+    /// What kind of work it is
+    #[arg(long = "type", default_value = "implementation")]
+    task_type: String,
+    #[arg(long, default_value = "PHASE_IMPLEMENTATION", value_name = "PHASE")]
+    phase: String,
+    #[arg(long, value_parser = word!(Priority), ignore_case = true, default_value = "MEDIUM")]
+    priority: Priority,
+    /// A task that must be completed first; may be given more than once
+    #[arg(long, value_name = "ID")]
+    depends_on: Vec<TaskId>,
+    /// What becomes of it when one of those fails
+    #[arg(long, value_parser = word!(DependencyPolicy), ignore_case = true, default_value = "block")]
+    if_dependency_fails: DependencyPolicy,
+    /// What an attached agent must be able to do; may be given more than once
+    #[arg(long, value_name = "CAPABILITY")]
+    requires: Vec<String>,
+    /// Attempts after the first
+    #[arg(long, value_name = "N")]
+    max_retries: Option<i64>,
+    /// How long one attempt may take, such as 30m
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
+    timeout: Option<Duration>,
+}
+
+impl Args {
+    pub async fn run(self, cx: &Context) -> Result<()> {
+        let client = self.connect.client()?;
+        match self.verb {
+            Verb::Create(create) => {
+                let task = client.task_create(&create.into()).await?;
+                cx.out.answer(&task, |_| show(&task))
+            }
+            Verb::List { status, project, ticket, limit } => {
+                let query =
+                    TaskQuery { status, project_id: project, ticket_id: ticket, ..TaskQuery::default() };
+                list(cx, &client, &query, &limit).await
+            }
+            Verb::Show { id } => {
+                let task = client.task_get(&id).await?;
+                cx.out.answer(&task, |_| show(&task))
+            }
+            Verb::Cancel { ids, reason } => {
+                let reason = Reason { reason };
+                each(cx, &ids, async |id| client.task_cancel(id, &reason).await).await
+            }
+            Verb::Retry { ids } => each(cx, &ids, async |id| client.task_retry(id).await).await,
+        }
+    }
+}
+
+async fn list(cx: &Context, client: &Client, query: &TaskQuery, limit: &Limit) -> Result<()> {
+    let fetch = async |size, cursor| {
+        client.task_list(&TaskQuery { limit: Some(size), cursor, ..query.clone() }).await
+    };
+    let page = collect(limit.get(), fetch).await?;
+    cx.out.answer(&page, |style| {
+        let header = ["id", "status", "priority", "sandbox", "updated", "title"];
+        page.items.iter().fold(Table::new(style, &header), row).render()
+    })?;
+    limit.tell(cx, &page);
+    Ok(())
+}
+
+/// Does the same to several tasks and says what became of each, up to the first that is refused.
+async fn each(
+    cx: &Context,
+    ids: &[TaskId],
+    act: impl AsyncFn(&TaskId) -> Result<Task, omoi_client::Error>,
+) -> Result<()> {
+    for id in ids {
+        let task = act(id).await?;
+        cx.out.item(&task, |_| format!("{} is {}", task.id, task.status))?;
+    }
+    Ok(())
+}
+
+impl From<Box<Create>> for NewTask {
+    fn from(create: Box<Create>) -> Self {
+        Self {
+            project_id: create.project,
+            ticket_id: create.ticket,
+            title: create.title,
+            description: create.description,
+            task_type: create.task_type,
+            phase_id: create.phase,
+            priority: create.priority,
+            dependencies: create.depends_on,
+            dependency_policy: create.if_dependency_fails,
+            parent_task_id: None,
+            required_capabilities: create.requires,
+            owned_files: Vec::new(),
+            max_retries: create.max_retries,
+            timeout_seconds: create.timeout.map(|limit| limit.as_secs().try_into().unwrap_or(i64::MAX)),
+            deadline_at: None,
+            execution_config: Map::new(),
+        }
+    }
+}
+
+fn row(table: Table, task: &Task) -> Table {
+    table.row([
+        task.id.to_string().into(),
+        Item::Word(task.status.as_str()),
+        Item::Word(task.priority.as_str()),
+        maybe(task.sandbox_id.as_ref()),
+        relative(Clock::Real.now(), task.updated_at).into(),
+        task.title.as_str().into(),
+    ])
+}
+
+fn show(task: &Task) -> String {
+    let now = Clock::Real.now();
+    let when = |at: Option<jiff::Timestamp>| at.map(|at| moment(now, at));
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let waits_for: Vec<_> = task.dependencies.iter().map(ToString::to_string).collect();
+    fields([
+        ("id", Some(task.id.to_string())),
+        ("title", text(&task.title)),
+        ("status", Some(task.status.to_string())),
+        ("priority", Some(format!("{} (score {:.2})", task.priority, task.score))),
+        ("project", Some(task.project_id.to_string())),
+        ("ticket", task.ticket_id.as_ref().map(ToString::to_string)),
+        ("type", text(&task.task_type)),
+        ("phase", text(&task.phase_id)),
+        ("sandbox", task.sandbox_id.as_ref().map(ToString::to_string)),
+        ("agent", task.assigned_agent_id.as_ref().map(ToString::to_string)),
+        ("branch", task.branch_name.clone()),
+        ("waits for", text(&waits_for.join("\n"))),
+        ("retries", Some(format!("{} of {}", task.retry_count, task.max_retries))),
+        ("not before", when(task.not_before)),
+        ("failure", task.failure_kind.map(|kind| kind.to_string())),
+        ("error", task.error_message.clone()),
+        ("created", when(Some(task.created_at))),
+        ("started", when(task.started_at)),
+        ("completed", when(task.completed_at)),
+        ("result", task.result.as_ref().map(ToString::to_string)),
+        ("description", text(&task.description)),
+    ])
+}

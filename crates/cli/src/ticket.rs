@@ -1,0 +1,128 @@
+//! `omoi ticket`: what people want.
+
+use anyhow::Result;
+use omoi_client::TicketQuery;
+use omoi_protocol::{
+    Priority, ProjectId, TicketId, TicketStatus, TicketType,
+    ticket::{NewTicket, Ticket},
+};
+use omoi_server::clock::Clock;
+
+use crate::{
+    Context,
+    args::word,
+    connect::Connect,
+    page::{Limit, collect},
+    table::{Item, Table, fields, number},
+    text::{moment, relative},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  omoi ticket create --project prj-... --type bug --priority high 'Totals are wrong by a cent'
+  omoi ticket list --project prj-... --status building
+  omoi ticket show tkt-...";
+
+/// Create, list and show tickets
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Create a ticket, and with it one task that does all of it
+    Create {
+        title: String,
+        #[arg(long)]
+        project: ProjectId,
+        #[arg(long, default_value = "", hide_default_value = true)]
+        description: String,
+        #[arg(long = "type", value_parser = word!(TicketType), ignore_case = true, default_value = "feature")]
+        ticket_type: TicketType,
+        #[arg(long, value_parser = word!(Priority), ignore_case = true, default_value = "MEDIUM")]
+        priority: Priority,
+        /// Leave the task out; others will be added
+        #[arg(long)]
+        no_task: bool,
+    },
+    /// List tickets
+    List {
+        #[arg(long)]
+        project: Option<ProjectId>,
+        #[arg(long, value_parser = word!(TicketStatus), ignore_case = true)]
+        status: Option<TicketStatus>,
+        #[command(flatten)]
+        limit: Limit,
+    },
+    /// Show one ticket in full
+    Show { id: TicketId },
+}
+
+impl Args {
+    pub async fn run(self, cx: &Context) -> Result<()> {
+        let client = self.connect.client()?;
+        match self.verb {
+            Verb::Create { title, project, description, ticket_type, priority, no_task } => {
+                let create_task = !no_task;
+                let new =
+                    NewTicket { project_id: project, title, description, ticket_type, priority, create_task };
+                let created = client.ticket_create(&new).await?;
+                cx.out.answer(&created, |_| {
+                    let task = fields([("task", created.task_id.as_ref().map(ToString::to_string))]);
+                    format!("{}{task}", show(&created.ticket))
+                })
+            }
+            Verb::List { project, status, limit } => {
+                let fetch = async |size, cursor| {
+                    let query =
+                        TicketQuery { project_id: project.clone(), status, limit: Some(size), cursor };
+                    client.ticket_list(&query).await
+                };
+                let page = collect(limit.get(), fetch).await?;
+                cx.out.answer(&page, |style| {
+                    let header = ["id", "number", "status", "type", "priority", "created", "title"];
+                    page.items.iter().fold(Table::new(style, &header), row).render()
+                })?;
+                limit.tell(cx, &page);
+                Ok(())
+            }
+            Verb::Show { id } => {
+                let ticket = client.ticket_get(&id).await?;
+                cx.out.answer(&ticket, |_| show(&ticket))
+            }
+        }
+    }
+}
+
+fn row(table: Table, ticket: &Ticket) -> Table {
+    table.row([
+        ticket.id.to_string().into(),
+        number(ticket.number),
+        Item::Word(ticket.status.as_str()),
+        Item::Word(ticket.ticket_type.as_str()),
+        Item::Word(ticket.priority.as_str()),
+        relative(Clock::Real.now(), ticket.created_at).into(),
+        ticket.title.as_str().into(),
+    ])
+}
+
+fn show(ticket: &Ticket) -> String {
+    let now = Clock::Real.now();
+    fields([
+        ("id", Some(ticket.id.to_string())),
+        ("number", Some(ticket.number.to_string())),
+        ("title", Some(ticket.title.clone())),
+        ("status", Some(ticket.status.to_string())),
+        ("type", Some(ticket.ticket_type.to_string())),
+        ("priority", Some(ticket.priority.to_string())),
+        ("project", Some(ticket.project_id.to_string())),
+        ("created", Some(moment(now, ticket.created_at))),
+        ("updated", Some(moment(now, ticket.updated_at))),
+        ("description", Some(ticket.description.clone()).filter(|text| !text.is_empty())),
+    ])
+}

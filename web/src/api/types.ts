@@ -1,0 +1,16 @@
+// The API's words, by the names they have in its document.
+
+import type { components } from './schema'
+
+type Schemas = components['schemas']
+
+export type LiveEvent = Schemas['LiveEvent']
+export type Message = Schemas['Message']
+export type MessageState = Schemas['MessageState']
+export type MessageType = Schemas['MessageType']
+export type Role = Schemas['Role']
+export type Sandbox = Schemas['Sandbox']
+export type SandboxStatus = Schemas['SandboxStatus']
+export type StoredEvent = Schemas['StoredEvent']
+export type Task = Schemas['Task']
+export type TaskStatus = Schemas['TaskStatus']

@@ -1,0 +1,89 @@
+// How pages use the live stream: one per tab, for the page that is open, its state shown in the shell.
+
+import { useEffect, useEffectEvent, useState, useSyncExternalStore } from 'react'
+import { openStream, type StreamFilter } from '../api/client'
+import type { LiveEvent } from '../api/types'
+import { follow, type StreamState } from '../live/stream'
+
+const listeners = new Set<() => void>()
+let connection: StreamState | undefined
+
+export function setConnection(state: StreamState | undefined) {
+  connection = state
+  for (const listener of listeners) listener()
+}
+
+/** None on a page that shows nothing live. */
+export function useConnection(): StreamState | undefined {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    () => connection,
+  )
+}
+
+/**
+ * Follows part of the stream while the page is open. `onChange` is called for events, and once per connect because
+ * what happened before it is not known. The filter must be a constant.
+ */
+export function useLive(filter: StreamFilter, onChange: (event: LiveEvent | 'connected') => void) {
+  const change = useEffectEvent(onChange)
+  useEffect(() => {
+    const stop = follow({
+      open: (since, signal) => openStream(filter, since, signal),
+      onEvent: (event) => change(event),
+      onOpen: () => change('connected'),
+      onState: setConnection,
+    })
+    return () => {
+      stop()
+      setConnection(undefined)
+    }
+  }, [filter])
+}
+
+const REFETCH_MS = 1_000
+
+/** Calls at once, then at most once a second however often it is asked, the last time after the last asking. */
+export function useAtMostEverySecond(call: () => void): () => void {
+  const latest = useEffectEvent(call)
+  const [throttle] = useState(() => new Throttle())
+  useEffect(() => {
+    throttle.start(() => latest())
+    return () => throttle.stop()
+  }, [throttle])
+  return throttle.ask
+}
+
+class Throttle {
+  #call: () => void = () => undefined
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #isAsked = false
+
+  start(call: () => void) {
+    this.#call = call
+  }
+
+  ask = () => {
+    if (this.#timer !== undefined) {
+      this.#isAsked = true
+      return
+    }
+    this.#call()
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      if (this.#isAsked) {
+        this.#isAsked = false
+        this.ask()
+      }
+    }, REFETCH_MS)
+  }
+
+  stop() {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#isAsked = false
+  }
+}

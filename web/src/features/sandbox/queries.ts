@@ -1,0 +1,109 @@
+// What the sandbox pages ask the server for.
+
+import { infiniteQueryOptions, queryOptions, type InfiniteData, type QueryClient } from '@tanstack/react-query'
+import { api, ask } from '../../api/client'
+import { Problem } from '../../api/problem'
+import type { LiveEvent, Message, MessageState, MessageType, Sandbox, StoredEvent, Task } from '../../api/types'
+import type { HistoryQuery } from '../../live/feed'
+
+export type SandboxPage = { items: Sandbox[]; next?: string | null }
+
+export function sandboxList(isLiveOnly: boolean) {
+  return infiniteQueryOptions({
+    queryKey: ['sandboxes', { live: isLiveOnly }],
+    queryFn: ({ pageParam, signal }): Promise<SandboxPage> => {
+      const query = { ...(isLiveOnly && { live: true }), ...(pageParam && { cursor: pageParam }) }
+      return ask(api.GET('/api/v1/sandboxes', { params: { query }, signal }))
+    },
+    initialPageParam: '',
+    getNextPageParam: (page) => page.next ?? undefined,
+  })
+}
+
+/** A heartbeat says all there is to say; every other event means that the list has to be asked for again. */
+export function beat(data: InfiniteData<SandboxPage> | undefined, event: LiveEvent) {
+  return (
+    data && {
+      ...data,
+      pages: data.pages.map((page) => ({
+        ...page,
+        items: page.items.map((sandbox) =>
+          sandbox.id === event.entity_id ? { ...sandbox, last_heartbeat_at: event.timestamp } : sandbox,
+        ),
+      })),
+    }
+  )
+}
+
+export function sandboxOne(id: string) {
+  return queryOptions({
+    queryKey: ['sandbox', id],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/sandboxes/{id}', { params: { path: { id } }, signal })),
+  })
+}
+
+/** The task it holds or held; null for a sandbox that was attached without one. */
+export function sandboxTask(id: string) {
+  return queryOptions({
+    queryKey: ['sandbox', id, 'task'],
+    queryFn: async ({ signal }): Promise<Task | null> => {
+      try {
+        return await ask(api.GET('/api/v1/sandboxes/{id}/task', { params: { path: { id } }, signal }))
+      } catch (error) {
+        if (error instanceof Problem && error.status === 404) return null
+        throw error
+      }
+    },
+  })
+}
+
+export async function eventHistory(id: string, query: HistoryQuery): Promise<StoredEvent[]> {
+  const page = await ask(api.GET('/api/v1/sandboxes/{id}/events', { params: { path: { id }, query } }))
+  return page.events
+}
+
+const MESSAGES = 20
+
+/** The latest messages, newest first. */
+export function messageList(id: string) {
+  return queryOptions({
+    queryKey: ['sandbox', id, 'messages'],
+    queryFn: ({ signal }) => {
+      const params = { path: { id }, query: { history: true, limit: MESSAGES } }
+      return ask(api.GET('/api/v1/sandboxes/{id}/messages', { params, signal }))
+    },
+  })
+}
+
+export function messageSend(id: string, content: string, type: MessageType) {
+  const body = { content, message_type: type }
+  return ask(api.POST('/api/v1/sandboxes/{id}/messages', { params: { path: { id } }, body }))
+}
+
+/** Brings what is shown of a sandbox up to date with a notice about it. */
+export function applyNotice(queries: QueryClient, id: string, event: LiveEvent) {
+  switch (event.event_type) {
+    case 'SANDBOX_MESSAGE_QUEUED':
+      void queries.invalidateQueries({ queryKey: messageList(id).queryKey })
+      break
+    case 'SANDBOX_MESSAGE_STATE': {
+      const told = event.payload as { message_id?: string; state?: MessageState }
+      const shown = queries.getQueryData(messageList(id).queryKey)
+      if (shown && told.state) queries.setQueryData(messageList(id).queryKey, advance(shown, told.message_id, told.state))
+      // The times of the states are the server's to tell.
+      void queries.invalidateQueries({ queryKey: messageList(id).queryKey })
+      break
+    }
+    default:
+      void queries.invalidateQueries({ queryKey: sandboxOne(id).queryKey })
+  }
+}
+
+const ORDER: MessageState[] = ['queued', 'delivered', 'injected', 'acknowledged', 'expired']
+
+/** A message never goes back to an earlier state, even when notices overtake each other. */
+export function advance(messages: Message[], id: string | undefined, state: MessageState): Message[] {
+  return messages.map((message) =>
+    message.id === id && ORDER.indexOf(state) > ORDER.indexOf(message.state) ? { ...message, state } : message,
+  )
+}

@@ -1,0 +1,45 @@
+import { useSyncExternalStore } from 'react'
+import { ago, clockSeconds, whole } from './time'
+
+const TICK_MS = 1_000
+
+const listeners = new Set<() => void>()
+let now = new Date()
+let timer: ReturnType<typeof setInterval> | undefined
+
+/** One timer for all times on the page. */
+function subscribe(listener: () => void) {
+  listeners.add(listener)
+  timer ??= setInterval(() => {
+    now = new Date()
+    for (const told of listeners) told()
+  }, TICK_MS)
+  return () => {
+    listeners.delete(listener)
+    if (listeners.size === 0) {
+      clearInterval(timer)
+      timer = undefined
+    }
+  }
+}
+
+/** How long ago, going on by itself. */
+export function Ago({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
+  // The text, not the time, is the snapshot: nothing is rendered while it stays the same.
+  const words = useSyncExternalStore(subscribe, () => (at ? ago(new Date(at), now) : none))
+  if (!at) return <span className="text-subtle">{none}</span>
+  return (
+    <time dateTime={at} title={whole(new Date(at))} className="tabular-nums whitespace-nowrap">
+      {words}
+    </time>
+  )
+}
+
+export function Clock({ at }: { at: string }) {
+  const time = new Date(at)
+  return (
+    <time dateTime={at} title={whole(time)} className="tabular-nums whitespace-nowrap">
+      {clockSeconds(time)}
+    </time>
+  )
+}

@@ -1,0 +1,12 @@
+import tailwind from '@tailwindcss/vite'
+import react from '@vitejs/plugin-react'
+import { defineConfig } from 'vitest/config'
+import { precompress } from './precompress.ts'
+
+export default defineConfig({
+  plugins: [react(), tailwind(), precompress()],
+  // Nothing may be inlined: the pages are served with a policy that refuses it.
+  build: { target: 'es2023', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  server: { proxy: { '/api': 'http://127.0.0.1:18000' } },
+  test: { environment: 'jsdom', setupFiles: ['./src/test/setup.ts'], restoreMocks: true, unstubGlobals: true },
+})
