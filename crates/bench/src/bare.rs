@@ -22,7 +22,7 @@ use axum::{
     serve::ListenerExt,
 };
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
+    io::{AsyncBufReadExt, BufReader},
     net::TcpListener,
     process::{Child, Command},
     sync::{mpsc, oneshot},
@@ -84,7 +84,7 @@ struct Append {
 
 /// The process itself.
 pub async fn serve(file: &Path) -> anyhow::Result<()> {
-    let file = File::options().create(true).append(true).open(file)?;
+    let file = File::create(file)?;
     let (queue, appends) = mpsc::channel(QUEUE_MAX);
     std::thread::Builder::new().name("append".to_owned()).spawn(move || write_all(file, appends))?;
     let app = Router::new().route("/health", get(async || "ok")).fallback(post(append)).with_state(queue);
@@ -95,14 +95,14 @@ pub async fn serve(file: &Path) -> anyhow::Result<()> {
     });
     tokio::select! {
         ended = axum::serve(listener, app) => ended?,
-        _ = end_of_input() => {}
+        () = end_of_input() => {}
     }
     Ok(())
 }
 
-/// A thread of its own watches for it; at the end the process does not wait for anybody.
-async fn end_of_input() -> io::Result<usize> {
-    tokio::io::stdin().read_to_end(&mut Vec::new()).await
+async fn end_of_input() {
+    let read = tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink()));
+    let _ = read.await;
 }
 
 async fn append(State(queue): State<mpsc::Sender<Append>>, body: Bytes) -> impl IntoResponse {
@@ -132,7 +132,7 @@ fn write_all(mut file: File, mut appends: mpsc::Receiver<Append>) {
         }
         let written = file.write_all(&bytes).and_then(|()| file.sync_data());
         for append in group {
-            let copy = written.as_ref().map(|()| ()).map_err(|fault| fault.kind().into());
+            let copy = written.as_ref().copied().map_err(|fault| fault.kind().into());
             let _ = append.done.send(copy);
         }
     }

@@ -47,16 +47,20 @@ pub struct Scale {
     pub quick: bool,
     /// Turns of each side when two are compared; the median counts.
     pub rounds: usize,
+    #[serde(serialize_with = "seconds")]
     pub warm_up: Duration,
+    #[serde(serialize_with = "seconds")]
     pub measure: Duration,
     pub page_events: u64,
     pub page_requests: usize,
     pub viewers: usize,
+    #[serde(serialize_with = "seconds")]
     pub view: Duration,
     pub messages: usize,
     pub tasks: u64,
     pub claims: u64,
     pub starts: usize,
+    #[serde(serialize_with = "seconds")]
     pub idle: Duration,
 }
 
@@ -92,6 +96,10 @@ impl Scale {
         starts: 2,
         idle: Duration::from_secs(1),
     };
+}
+
+fn seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(duration.as_secs_f64())
 }
 
 impl Bench {

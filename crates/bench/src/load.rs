@@ -12,7 +12,6 @@ use std::{
 };
 
 use anyhow::Context;
-use hdrhistogram::Histogram;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until, timeout_at},
@@ -20,6 +19,7 @@ use tokio::{
 
 use crate::{
     bench::Scale,
+    latency::Latency,
     proc::{Meter, own_cpu},
     wire::{Conn, Request, text_after},
 };
@@ -31,8 +31,8 @@ const BEAT_CONNECTIONS: usize = 16;
 
 /// What a load came to.
 pub struct Outcome {
-    /// Microseconds from sending to the answer.
-    pub latency: Histogram<u64>,
+    /// From sending to the answer.
+    pub latency: Latency,
     /// Answers that were no success, and connections that broke, by what they said.
     pub failures: BTreeMap<String, u64>,
     pub count: u64,
@@ -44,7 +44,7 @@ pub struct Outcome {
 impl Outcome {
     fn new() -> anyhow::Result<Self> {
         Ok(Self {
-            latency: Histogram::new(3)?,
+            latency: Latency::new()?,
             failures: BTreeMap::new(),
             count: 0,
             elapsed: Duration::ZERO,
@@ -58,7 +58,7 @@ impl Outcome {
     }
 
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
-        self.latency.value_at_quantile(quantile) as f64 / 1000.0
+        self.latency.quantile_ms(quantile)
     }
 
     /// Milliseconds of CPU for each, on the measured side.
@@ -71,7 +71,7 @@ impl Outcome {
     }
 
     fn took(&mut self, began: Instant) {
-        self.latency.saturating_record(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+        self.latency.record(began.elapsed());
     }
 
     fn failed(&mut self, what: String) {

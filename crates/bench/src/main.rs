@@ -6,6 +6,7 @@
 
 mod bare;
 mod bench;
+mod latency;
 mod load;
 mod machine;
 mod measure;
@@ -27,7 +28,7 @@ use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
 #[command(about, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-struct Args {
+struct Program {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -45,7 +46,7 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let args = Args::parse();
+    let args = Program::parse();
     if let Some(Command::BareServer { file }) = args.command {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(bare::serve(&file))?;
@@ -63,4 +64,22 @@ fn main() -> anyhow::Result<ExitCode> {
             _ = terminated.recv() => Ok(ExitCode::from(143)),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Program::command().debug_assert();
+        assert!(Program::try_parse_from(["omoi-bench", "bare-server", "--file", "x"]).unwrap().run.is_none());
+        assert!(Program::try_parse_from(["omoi-bench", "--omoi", "x"]).is_err());
+        let run = Program::try_parse_from(["omoi-bench", "--omoi", "x", "--out", "y", "--only", "a,b"])
+            .unwrap()
+            .run;
+        assert_eq!(run.unwrap().only, ["a", "b"]);
+    }
 }

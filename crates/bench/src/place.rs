@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde::Serialize;
 use tempfile::TempDir;
 
-use crate::{bench::Bench, proc::Meter};
+use crate::{bench::Bench, postgres::Postgres, proc::Meter};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -68,7 +68,7 @@ impl Place {
     /// Charges a server that lives here with everything its store uses.
     pub fn meter(&self, bench: &Bench, pid: u32) -> Meter {
         let shared = bench.postgres.as_ref().filter(|_| self.kind == Kind::Postgres);
-        Meter { pid, postmaster: shared.map(|postgres| postgres.postmaster()) }
+        Meter { pid, postmaster: shared.map(Postgres::postmaster) }
     }
 
     pub async fn remove(self, bench: &Bench) -> anyhow::Result<()> {

@@ -77,3 +77,43 @@ async fn pass(mut inner: TcpStream, to: SocketAddr) -> std::io::Result<()> {
     copy_bidirectional(&mut inner, &mut outer).await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    async fn echo(at: SocketAddr) -> std::io::Result<()> {
+        let mut stream = TcpStream::connect(at).await?;
+        stream.write_all(b"x").await?;
+        stream.read_exact(&mut [0]).await?;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_cut_way_drops_and_refuses_until_it_is_mended() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let to = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let (mut read, mut write) = stream.split();
+                    tokio::io::copy(&mut read, &mut write).await
+                });
+            }
+        });
+        let proxy = Proxy::start(to).await.unwrap();
+        echo(proxy.at).await.unwrap();
+        let mut held = TcpStream::connect(proxy.at).await.unwrap();
+        held.write_all(b"x").await.unwrap();
+        held.read_exact(&mut [0]).await.unwrap();
+        proxy.cut();
+        assert!(matches!(held.read(&mut [0]).await, Ok(0) | Err(_)));
+        assert!(echo(proxy.at).await.is_err());
+        proxy.mend();
+        while echo(proxy.at).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+}

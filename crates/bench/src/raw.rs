@@ -242,6 +242,17 @@ mod tests {
     }
 
     #[test]
+    fn transactions_of_rows_go_into_sqlite() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut conn = open(&dir.path().join("raw.db")).unwrap();
+        let mut rows = Rows::new();
+        insert_sqlite(&mut conn, &mut rows).unwrap();
+        insert_statement(&conn, &mut rows, 1).unwrap();
+        let count: i64 = conn.query_row("SELECT count(*) FROM events", [], |row| row.get(0)).unwrap();
+        assert_eq!(count, 1001);
+    }
+
+    #[test]
     fn rows_of_a_sandbox_are_numbered_without_gaps() {
         let mut rows = Rows::new();
         let mut last = vec![0; SANDBOXES];

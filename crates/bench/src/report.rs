@@ -18,8 +18,8 @@ pub struct Row {
     pub measurement: String,
     pub store: Kind,
     pub result: Figure,
-    /// The same on this machine without us, and what that was.
-    pub raw: Option<(Figure, &'static str)>,
+    /// The same on this machine without us.
+    pub raw: Option<Raw>,
     pub ratio: Option<f64>,
     pub target: Option<Target>,
     /// Whether the target was reached.
@@ -27,6 +27,13 @@ pub struct Row {
     /// What came out wrong, however fast it was.
     pub wrong: Option<String>,
     pub details: Value,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Raw {
+    #[serde(flatten)]
+    pub figure: Figure,
+    pub what: &'static str,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -88,7 +95,7 @@ impl Row {
 
     #[must_use]
     pub fn beside(mut self, raw: f64, what: &'static str) -> Self {
-        self.raw = Some((figure(raw, self.result.unit), what));
+        self.raw = Some(Raw { figure: figure(raw, self.result.unit), what });
         self.ratio = (raw > 0.0).then(|| self.result.value / raw);
         self
     }
@@ -130,7 +137,7 @@ impl Row {
             self.measurement.clone(),
             self.store.to_string(),
             self.result.text(),
-            self.raw.map_or_else(dash, |(raw, what)| format!("{} ({what})", raw.text())),
+            self.raw.map_or_else(dash, |raw| format!("{} ({})", raw.figure.text(), raw.what)),
             self.ratio.map_or_else(dash, |ratio| format!("{ratio:.2}")),
             self.target.map_or_else(dash, |target| target.text(self.result.unit)),
             ok,

@@ -35,7 +35,7 @@ Exit codes:
 #[command(name = "omoi", version, about = ABOUT, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Cli {
     /// Print JSON for programs instead of tables for people
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub json: bool,
     #[command(subcommand)]
     pub command: Command,

@@ -83,7 +83,7 @@ async fn verify(cx: &Context, settings: &Settings) -> Result<()> {
 
 fn row(table: Table, entry: &AuditEntry) -> Table {
     table.row([
-        number(entry.n),
+        number(&entry.n),
         relative(Clock::Real.now(), entry.at).into(),
         entry.actor.as_str().into(),
         entry.action.as_str().into(),

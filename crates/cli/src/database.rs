@@ -1,19 +1,9 @@
 //! The server's database, opened directly: also while a server runs on it.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
-use omoi_server::{
-    clock::Clock,
-    config::{Config, DatabaseUrl},
-    make_data_dir,
-    store::Store,
-};
+use omoi_server::{clock::Clock, config::Config, make_data_dir, store::Store};
 
 use crate::failure::{NOT_FOUND, Stop};
-
-/// The embedded database in a data directory.
-const SQLITE_FILE: &str = "omoi.db";
 
 /// Opens it, and makes it where there is none yet.
 pub async fn open_or_make(mut config: Config) -> Result<Store> {
@@ -31,21 +21,12 @@ pub async fn open(config: Config) -> Result<Store> {
 }
 
 pub fn must_exist(config: &Config) -> Result<()> {
-    match sqlite_file(config) {
+    match Store::file(config) {
         Some(path) if !path.exists() => {
             Err(Stop::new(NOT_FOUND, format!("there is no database at {}", path.display()))
                 .hint("name the server's data directory with --data-dir; `omoi serve` makes a new one")
                 .into())
         }
         _ => Ok(()),
-    }
-}
-
-/// Where the embedded database is, unless another is configured.
-pub fn sqlite_file(config: &Config) -> Option<PathBuf> {
-    match &config.database.url {
-        DatabaseUrl::DataDir => Some(config.data_dir.join(SQLITE_FILE)),
-        DatabaseUrl::Sqlite(path) => Some(path.clone()),
-        DatabaseUrl::Postgres(_) => None,
     }
 }

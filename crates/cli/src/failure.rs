@@ -33,16 +33,10 @@ impl Failure {
             let hint = client.hint().map(str::to_owned);
             return Some(Self { code: client_code(client), cause: format!("{error:#}"), hint });
         }
-        let (code, hint) = if chain().any(|cause| cause.is::<config::Error>()) {
+        let (code, hint) = if chain().any(<dyn std::error::Error>::is::<config::Error>) {
             (USAGE, Some("`omoi config show` prints every setting and where it came from"))
         } else {
-            match chain().find_map(|cause| cause.downcast_ref::<store::Error>()) {
-                Some(store::Error::NotFound { .. }) => (NOT_FOUND, None),
-                Some(store::Error::Unavailable(_)) => {
-                    (FAILED, Some("`omoi doctor` says whether the database can be used"))
-                }
-                _ => (FAILED, None),
-            }
+            chain().find_map(server_code).unwrap_or((FAILED, None))
         };
         Some(Self { code, cause: told_once(error), hint: hint.map(str::to_owned) })
     }
@@ -65,6 +59,25 @@ fn client_code(error: &omoi_client::Error) -> u8 {
         | Error::Unreadable { .. }
         | Error::LineTooLong { .. } => FAILED,
     }
+}
+
+fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<&'static str>)> {
+    use omoi_server::Error;
+    let store = match cause.downcast_ref::<Error>() {
+        Some(Error::Listen { .. }) => {
+            return Some((FAILED, Some("choose another address with --listen; port 0 takes a free one")));
+        }
+        Some(Error::DataDir { .. }) => {
+            return Some((FAILED, Some("choose another directory with --data-dir")));
+        }
+        Some(Error::Store(store)) => store,
+        None => cause.downcast_ref()?,
+    };
+    Some(match store {
+        store::Error::NotFound { .. } => (NOT_FOUND, None),
+        store::Error::Unavailable(_) => (FAILED, Some("`omoi doctor` says whether the database can be used")),
+        _ => (FAILED, None),
+    })
 }
 
 /// The chain of causes, without those that the text before already repeats.

@@ -36,6 +36,7 @@ pub struct Args {
 enum Verb {
     /// Create a project
     Create {
+        /// What people call it
         name: String,
         /// Where the repository is fetched from
         #[arg(long, value_name = "URL")]
@@ -43,7 +44,8 @@ enum Verb {
         /// The branch that work starts from
         #[arg(long, default_value = "main")]
         branch: String,
-        #[arg(long, default_value = "", hide_default_value = true)]
+        /// What it is about
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
         description: String,
         /// How many of its tasks may be worked on at once
         #[arg(long, value_name = "N")]
@@ -55,7 +57,10 @@ enum Verb {
         limit: Limit,
     },
     /// Show one project in full
-    Show { id: ProjectId },
+    Show {
+        /// As `omoi project list` shows it
+        id: ProjectId,
+    },
 }
 
 impl Args {

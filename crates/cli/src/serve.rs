@@ -25,7 +25,7 @@ Examples:
   omoi serve
   omoi serve --data-dir /srv/omoi --listen 0.0.0.0:18000
   OMOI_DATABASE_URL=postgres://omoi:secret@db/omoi omoi serve --role api
-  omoi serve --json | head -1          the address and the first token, for a script
+  omoi serve --listen 127.0.0.1:0 --json > omoi.json &     address and first token, for a script
 
 Every setting has a key in the configuration file and a variable in the environment:
 `omoi config default` lists them all. Ctrl-C or SIGTERM stop the server once its work is

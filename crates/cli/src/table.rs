@@ -9,6 +9,10 @@ use crate::{
 
 /// Longer cells are cut; `show` and `--json` have the whole.
 const CELL_CHARS_MAX: usize = 80;
+/// Columns up to this width are not broken.
+const WHOLE_CHARS_MAX: u16 = 16;
+/// On a terminal narrower than this, lines run over rather than columns into shreds.
+const NARROW: u16 = 72;
 
 pub struct Table {
     style: Style,
@@ -48,15 +52,22 @@ impl Table {
         self
     }
 
+    /// Nothing at all when there are no rows.
     pub fn render(mut self) -> String {
-        // The first column is an id, which is to be copied whole.
-        if let Some(first) = self.inner.column_mut(0)
-            && self.style.tty
-        {
-            first.set_constraint(ColumnConstraint::ContentWidth);
+        if self.inner.is_empty() {
+            return String::new();
         }
-        for column in self.inner.column_iter_mut().filter(|_| !self.style.tty) {
-            column.set_padding((0, 2));
+        let widths = self.inner.column_max_content_widths();
+        for (at, column) in self.inner.column_iter_mut().enumerate() {
+            if !self.style.tty {
+                column.set_padding((0, 2));
+            } else if at == 0 || widths[at] <= WHOLE_CHARS_MAX {
+                // An id is to be copied whole, and a word is not to be broken.
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
+        }
+        if self.inner.width().is_some_and(|width| width < NARROW) {
+            self.inner.set_content_arrangement(ContentArrangement::Disabled);
         }
         self.inner.trim_fmt()
     }
@@ -90,7 +101,7 @@ impl<T: Into<String>> From<T> for Item {
     }
 }
 
-pub fn number(n: impl ToString) -> Item {
+pub fn number(n: &impl ToString) -> Item {
     Item::Number(n.to_string())
 }
 
@@ -118,9 +129,14 @@ mod tests {
     #[test]
     fn a_table_that_nobody_watches_is_plain_columns() {
         let table = Table::new(Style::PLAIN, &["id", "status", "n"])
-            .row(["a-1".into(), Item::Word("failed"), number(5)])
-            .row(["a-22".into(), Item::Word("running"), number(50)]);
+            .row(["a-1".into(), Item::Word("failed"), number(&5)])
+            .row(["a-22".into(), Item::Word("running"), number(&50)]);
         assert_eq!(table.render(), "id    status   n\na-1   failed    5\na-22  running  50");
+    }
+
+    #[test]
+    fn a_table_of_nothing_is_nothing() {
+        assert_eq!(Table::new(Style::PLAIN, &["id"]).render(), "");
     }
 
     #[test]

@@ -44,27 +44,35 @@ enum Verb {
     Create(Box<Create>),
     /// List tasks
     List {
+        /// Only those in this state
         #[arg(long, value_parser = word!(TaskStatus), ignore_case = true)]
         status: Option<TaskStatus>,
-        #[arg(long)]
+        /// Only those of this project
+        #[arg(long, value_name = "ID")]
         project: Option<ProjectId>,
-        #[arg(long)]
+        /// Only those of this ticket
+        #[arg(long, value_name = "ID")]
         ticket: Option<TicketId>,
         #[command(flatten)]
         limit: Limit,
     },
     /// Show one task in full
-    Show { id: TaskId },
+    Show {
+        /// As `omoi task list` shows it
+        id: TaskId,
+    },
     /// Cancel tasks; a sandbox that holds one is ended
     Cancel {
+        /// One or more
         #[arg(required = true, value_name = "ID")]
         ids: Vec<TaskId>,
         /// Why, for those who look later
-        #[arg(long)]
+        #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
     /// Offer failed or cancelled tasks again
     Retry {
+        /// One or more
         #[arg(required = true, value_name = "ID")]
         ids: Vec<TaskId>,
     },
@@ -72,27 +80,37 @@ enum Verb {
 
 #[derive(Debug, clap::Args)]
 struct Create {
+    /// What is to be done, in one line
     title: String,
     /// The project it belongs to; a ticket's task has its ticket's
-    #[arg(long, required_unless_present = "ticket")]
+    #[arg(long, value_name = "ID", required_unless_present = "ticket")]
     project: Option<ProjectId>,
-    #[arg(long)]
+    /// The ticket it is part of
+    #[arg(long, value_name = "ID")]
     ticket: Option<TicketId>,
-    /// What is to be done, as the agent is told
-    #[arg(long, default_value = "", hide_default_value = true)]
+    /// What is to be done, in full, as the agent is told
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     description: String,
     /// What kind of work it is
-    #[arg(long = "type", default_value = "implementation")]
+    #[arg(long = "type", value_name = "TYPE", default_value = "implementation")]
     task_type: String,
+    /// Which phase of its ticket it is in
     #[arg(long, default_value = "PHASE_IMPLEMENTATION", value_name = "PHASE")]
     phase: String,
+    /// How soon it is wanted
     #[arg(long, value_parser = word!(Priority), ignore_case = true, default_value = "MEDIUM")]
     priority: Priority,
     /// A task that must be completed first; may be given more than once
     #[arg(long, value_name = "ID")]
     depends_on: Vec<TaskId>,
     /// What becomes of it when one of those fails
-    #[arg(long, value_parser = word!(DependencyPolicy), ignore_case = true, default_value = "block")]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        value_parser = word!(DependencyPolicy),
+        ignore_case = true,
+        default_value = "block"
+    )]
     if_dependency_fails: DependencyPolicy,
     /// What an attached agent must be able to do; may be given more than once
     #[arg(long, value_name = "CAPABILITY")]

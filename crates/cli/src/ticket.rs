@@ -37,13 +37,18 @@ pub struct Args {
 enum Verb {
     /// Create a ticket, and with it one task that does all of it
     Create {
+        /// What is wanted, in one line
         title: String,
-        #[arg(long)]
+        /// The project it belongs to
+        #[arg(long, value_name = "ID")]
         project: ProjectId,
-        #[arg(long, default_value = "", hide_default_value = true)]
+        /// What is wanted, in full
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
         description: String,
-        #[arg(long = "type", value_parser = word!(TicketType), ignore_case = true, default_value = "feature")]
+        /// What kind of wish it is
+        #[arg(long = "type", value_name = "TYPE", value_parser = word!(TicketType), ignore_case = true, default_value = "feature")]
         ticket_type: TicketType,
+        /// How soon it is wanted
         #[arg(long, value_parser = word!(Priority), ignore_case = true, default_value = "MEDIUM")]
         priority: Priority,
         /// Leave the task out; others will be added
@@ -52,15 +57,20 @@ enum Verb {
     },
     /// List tickets
     List {
-        #[arg(long)]
+        /// Only those of this project
+        #[arg(long, value_name = "ID")]
         project: Option<ProjectId>,
+        /// Only those in this state
         #[arg(long, value_parser = word!(TicketStatus), ignore_case = true)]
         status: Option<TicketStatus>,
         #[command(flatten)]
         limit: Limit,
     },
     /// Show one ticket in full
-    Show { id: TicketId },
+    Show {
+        /// As `omoi ticket list` shows it
+        id: TicketId,
+    },
 }
 
 impl Args {
@@ -72,10 +82,8 @@ impl Args {
                 let new =
                     NewTicket { project_id: project, title, description, ticket_type, priority, create_task };
                 let created = client.ticket_create(&new).await?;
-                cx.out.answer(&created, |_| {
-                    let task = fields([("task", created.task_id.as_ref().map(ToString::to_string))]);
-                    format!("{}{task}", show(&created.ticket))
-                })
+                let task = ("task", created.task_id.as_ref().map(ToString::to_string));
+                cx.out.answer(&created, |_| fields(pairs(&created.ticket).into_iter().chain([task])))
             }
             Verb::List { project, status, limit } => {
                 let fetch = async |size, cursor| {
@@ -93,7 +101,7 @@ impl Args {
             }
             Verb::Show { id } => {
                 let ticket = client.ticket_get(&id).await?;
-                cx.out.answer(&ticket, |_| show(&ticket))
+                cx.out.answer(&ticket, |_| fields(pairs(&ticket)))
             }
         }
     }
@@ -102,7 +110,7 @@ impl Args {
 fn row(table: Table, ticket: &Ticket) -> Table {
     table.row([
         ticket.id.to_string().into(),
-        number(ticket.number),
+        number(&ticket.number),
         Item::Word(ticket.status.as_str()),
         Item::Word(ticket.ticket_type.as_str()),
         Item::Word(ticket.priority.as_str()),
@@ -111,9 +119,9 @@ fn row(table: Table, ticket: &Ticket) -> Table {
     ])
 }
 
-fn show(ticket: &Ticket) -> String {
+fn pairs(ticket: &Ticket) -> Vec<(&'static str, Option<String>)> {
     let now = Clock::Real.now();
-    fields([
+    vec![
         ("id", Some(ticket.id.to_string())),
         ("number", Some(ticket.number.to_string())),
         ("title", Some(ticket.title.clone())),
@@ -124,5 +132,5 @@ fn show(ticket: &Ticket) -> String {
         ("created", Some(moment(now, ticket.created_at))),
         ("updated", Some(moment(now, ticket.updated_at))),
         ("description", Some(ticket.description.clone()).filter(|text| !text.is_empty())),
-    ])
+    ]
 }

@@ -56,8 +56,11 @@ enum Verb {
     },
     /// List tokens; their secrets are not kept
     List,
-    /// Make a token useless, at once and for good
-    Revoke { id: TokenId },
+    /// Make a token useless for good; a running server turns it away within a second
+    Revoke {
+        /// As `omoi token list` shows it
+        id: TokenId,
+    },
 }
 
 impl Args {

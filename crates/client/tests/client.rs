@@ -1,5 +1,6 @@
 //! The client against a server that answers from a script: what is sent again, what is not, and how a live stream
 //! goes on after a break.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{
     collections::VecDeque,

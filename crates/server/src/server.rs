@@ -40,12 +40,13 @@ impl Server {
         let (bus, intake) = Bus::new(config.live.ring_events);
         let store = Store::open(&config, clock.clone(), bus.announce()).await?;
         bus.begin_at(store.event_last_position().await?);
-        let first_token = store.token_create_first().await?.map(|created| created.secret);
 
         let listen = (config.server.listen.host.clone(), config.server.listen.port);
         let unusable = |source| Error::Listen { address: config.server.listen.to_string(), source };
         let listener = TcpListener::bind(listen).await.map_err(unusable)?;
         let address = listener.local_addr().map_err(unusable)?;
+        // Shown once: so it is made last, when nothing else can fail.
+        let first_token = store.token_create_first().await?.map(|created| created.secret);
 
         let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
         tracker.spawn(bus.clone().pump(intake, store.clone(), config.live.coalesce, stop.child_token()));

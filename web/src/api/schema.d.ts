@@ -175,7 +175,7 @@ export interface paths {
         put?: never;
         /**
          * Hand in a result
-         * @description Only with the token of the sandbox that holds the task.
+         * @description With the token of the sandbox that holds the task, or as an operator in its place.
          */
         post: operations["results_hand_in"];
         delete?: never;

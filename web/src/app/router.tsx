@@ -16,10 +16,11 @@ import { SandboxPage } from '../features/sandbox/SandboxPage'
 import { SignIn } from '../features/session/SignIn'
 import { asTaskStatus } from '../features/task/status'
 import { TaskListPage } from '../features/task/TaskListPage'
+import { Page } from '../ui/Page'
 import { Empty, ErrorPanel } from '../ui/panels'
 import { Shell } from './Shell'
 
-const root = createRootRoute({ notFoundComponent: NotFound })
+const root = createRootRoute()
 
 const signIn = createRoute({
   getParentRoute: () => root,
@@ -36,7 +37,6 @@ const shell = createRoute({
   getParentRoute: () => root,
   id: 'shell',
   component: Shell,
-  notFoundComponent: NotFound,
   beforeLoad: ({ location }) => {
     if (!session.get()) throw redirect({ to: '/login', search: location.href === '/' ? {} : { next: location.href } })
   },
@@ -86,8 +86,10 @@ const tasks = createRoute({
   },
 })
 
+const unknown = createRoute({ getParentRoute: () => shell, path: '$', component: NotFound })
+
 export const router = createRouter({
-  routeTree: root.addChildren([signIn, shell.addChildren([home, sandboxes, sandbox, tasks])]),
+  routeTree: root.addChildren([signIn, shell.addChildren([home, sandboxes, sandbox, tasks, unknown])]),
   defaultErrorComponent: Crash,
 })
 
@@ -111,11 +113,13 @@ export function isOwnPath(path: unknown): path is string {
 
 function NotFound() {
   return (
-    <Empty title="There is no such page.">
-      <Link to="/sandboxes" className="text-accent underline">
-        All sandboxes
-      </Link>
-    </Empty>
+    <Page title="No such page">
+      <Empty title="There is nothing at this address.">
+        <Link to="/sandboxes" className="text-accent underline">
+          All sandboxes
+        </Link>
+      </Empty>
+    </Page>
   )
 }
 

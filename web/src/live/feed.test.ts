@@ -5,7 +5,7 @@ import { FakeStream, frame, liveEvent, settle, storedEvents } from '../test/fake
 import { Feed, KEPT_MAX, type HistoryQuery } from './feed'
 
 let server: FakeStream
-let notices: LiveEvent[]
+let heard: LiveEvent[]
 let asked: HistoryQuery[]
 /** How many events the server has stored. */
 let count: number
@@ -28,11 +28,11 @@ beforeEach(() => {
   vi.useFakeTimers()
   vi.spyOn(Math, 'random').mockReturnValue(0.5)
   server = new FakeStream()
-  notices = []
+  heard = []
   asked = []
   count = 3
   failure = undefined
-  feed = new Feed({ history, open: server.open, onNotice: (event) => notices.push(event), onOpen: () => undefined })
+  feed = new Feed({ history, open: server.open, onEvent: (event) => heard.push(event), onOpen: () => undefined })
 })
 
 afterEach(() => {
@@ -108,7 +108,7 @@ describe('the feed', () => {
       count = 2
       return open(since, signal)
     }
-    feed = new Feed({ history, open: server.open, onNotice: () => undefined, onOpen: () => undefined })
+    feed = new Feed({ history, open: server.open, onEvent: () => undefined, onOpen: () => undefined })
     await start()
     expect(server.last.since).toBeUndefined()
     expect(seqs()).toEqual([1, 2])
@@ -124,13 +124,14 @@ describe('the feed', () => {
     expect(told).toHaveBeenCalledTimes(1)
   })
 
-  test('hands on what is not an event of the sandbox', async () => {
+  test('hands on all that comes, and shows the sandbox’s own events', async () => {
     await start()
     const { seq: _seq, ...notice } = liveEvent(4, { event_type: 'SANDBOX_MESSAGE_STATE' })
-    await server.last.send(frame(notice))
+    await server.last.send(frame(notice) + frame(liveEvent(5)))
+    count = 5
     await flushed()
-    expect(notices.map((event) => event.event_type)).toEqual(['SANDBOX_MESSAGE_STATE'])
-    expect(seqs()).toEqual([1, 2, 3])
+    expect(heard.map((event) => event.event_type)).toEqual(['SANDBOX_MESSAGE_STATE', 'SANDBOX_agent.message'])
+    expect(seqs()).toEqual([1, 2, 3, 4, 5])
   })
 
   test('says why history is not to be had, and starts again when asked', async () => {

@@ -17,8 +17,8 @@ export type HistoryQuery = { limit: number; after?: number; before?: number }
 export type FeedOptions = {
   history: (query: HistoryQuery) => Promise<StoredEvent[]>
   open: StreamOptions['open']
-  /** What became of the sandbox, apart from its own events. */
-  onNotice: (event: LiveEvent) => void
+  /** All that comes, the sandbox's own events and notices about it. */
+  onEvent: (event: LiveEvent) => void
   /** After every connect: what is not an event of the sandbox may have been missed. */
   onOpen: () => void
 }
@@ -133,11 +133,9 @@ export class Feed {
   }
 
   #take(event: LiveEvent) {
+    this.#options.onEvent(event)
     const own = ofLive(event)
-    if (!own) {
-      this.#options.onNotice(event)
-      return
-    }
+    if (!own) return
     this.#queue.push(own)
     const wait = document.visibilityState === 'hidden' ? FLUSH_MS_HIDDEN : FLUSH_MS
     this.#flushTimer ??= setTimeout(() => this.#flush(), wait)

@@ -17,7 +17,7 @@ export function Skeleton({ rows, label }: { rows: number; label: string }) {
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="flex flex-col items-start gap-2 p-6 text-muted">
-      <p className="text-base font-medium text-fg">{title}</p>
+      <p className="untrusted text-base font-medium text-fg">{title}</p>
       {children}
     </div>
   )

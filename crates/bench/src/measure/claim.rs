@@ -55,7 +55,7 @@ pub async fn claim(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::Re
     };
     let name = format!("claim: {} tasks pending", bench.scale.tasks);
     report.push(
-        Row::new(format!("{name}: rate"), kind, figure(outcome.rate(), "claims/s"))
+        Row::new(format!("{name}: rate"), kind, figure(outcome.rate(), "/s"))
             .beside(raw, "single-row commits")
             .target(Target::AtLeast(1000.0))
             .wrong(wrong)

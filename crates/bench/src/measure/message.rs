@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
 use crate::{
     bare::Bare,
     bench::Bench,
+    latency::Latency,
     omoi::{Omoi, text},
     place::{Kind, Place},
     report::{Report, Row, Target, figure},
@@ -28,23 +28,22 @@ pub async fn message(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::
     let mut sender = Conn::open(omoi.at).await?;
     let mut append = Conn::open(bare.at).await?;
     let mut raw_request = sample::single(bare.at, &worker.sandbox);
-    let (mut latency, mut raw) = (Histogram::<u64>::new(3)?, Histogram::<u64>::new(3)?);
+    let (mut latency, mut raw) = (Latency::new()?, Latency::new()?);
     for n in 0..bench.scale.messages {
         let began = Instant::now();
         raw_request.number_from(n as u64 + 1);
         ensure!(append.ask(&raw_request).await?.is_success(), "the bare server refused an append");
-        raw.saturating_record(u64::try_from(began.elapsed().as_micros())?);
-        latency.saturating_record(u64::try_from(worker.hear(&omoi, &mut sender, n).await?.as_micros())?);
+        raw.record(began.elapsed());
+        latency.record(worker.hear(&omoi, &mut sender, n).await?);
     }
     bare.stop().await?;
     omoi.stop().await?;
     place.remove(bench).await?;
-    let ms = |histogram: &Histogram<u64>, quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
     report.push(
-        Row::new("message: p99 until the worker has it", kind, figure(ms(&latency, 0.99), "ms"))
-            .beside(ms(&raw, 0.99), "one durable append")
+        Row::new("message: p99 until the worker has it", kind, figure(latency.quantile_ms(0.99), "ms"))
+            .beside(raw.quantile_ms(0.99), "one durable append")
             .target(Target::AtMost(10.0))
-            .details(json!({ "p50_ms": ms(&latency, 0.5), "max_ms": ms(&latency, 1.0), "raw_p50_ms": ms(&raw, 0.5) })),
+            .details(json!({ "p50_ms": latency.quantile_ms(0.5), "max_ms": latency.quantile_ms(1.0), "raw_p50_ms": raw.quantile_ms(0.5) })),
     );
     Ok(())
 }

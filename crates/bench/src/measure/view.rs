@@ -10,12 +10,12 @@ use std::{
 };
 
 use anyhow::Context;
-use hdrhistogram::Histogram;
 use serde_json::json;
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 use crate::{
     bench::Bench,
+    latency::Latency,
     load::{Sent, beat},
     omoi::Omoi,
     place::{Kind, Place},
@@ -119,7 +119,7 @@ struct Seen {
     refused: u64,
     sent: u64,
     viewers: u64,
-    latency: Histogram<u64>,
+    latency: Latency,
     rate: f64,
     cpu_cores: f64,
     client_cores: f64,
@@ -129,7 +129,7 @@ impl Show {
     async fn run(&self, omoi: &Omoi) -> anyhow::Result<Seen> {
         let sandbox = omoi.sandboxes(1).await?.remove(0);
         let since = post_one(omoi, &sandbox).await?;
-        let query = format!("since={since}&entity_ids={}&event_types={TOOL_USE}", sandbox.id);
+        let query = format!("since={since}&entity_ids={}&event_types=SANDBOX_{TOOL_USE}", sandbox.id);
         let epoch = Instant::now();
         let arrived = Arc::new(AtomicU64::new(0));
         let (stop, stopped) = watch::channel(false);
@@ -180,7 +180,7 @@ impl Seen {
     }
 
     fn quantile_ms(&self, quantile: f64) -> f64 {
-        self.latency.value_at_quantile(quantile) as f64 / 1000.0
+        self.latency.quantile_ms(quantile)
     }
 
     fn wrong(&self) -> Option<String> {
@@ -224,12 +224,11 @@ fn faults(sights: &[Sight], first: i64, sent: &[Sent]) -> anyhow::Result<Faults>
 }
 
 /// From sending to arrival, of all events with all viewers.
-fn latency(sights: &[Sight], sent: &[Sent]) -> anyhow::Result<Histogram<u64>> {
-    let mut latency = Histogram::new(3)?;
+fn latency(sights: &[Sight], sent: &[Sent]) -> anyhow::Result<Latency> {
+    let mut latency = Latency::new()?;
     for (position, at) in sights.iter().flat_map(|sight| &sight.arrivals) {
         if let Ok(n) = sent.binary_search_by_key(position, |sent| sent.position) {
-            let micros = Duration::from_micros(u64::from(*at)).saturating_sub(sent[n].at).as_micros();
-            latency.saturating_record(u64::try_from(micros)?);
+            latency.record(Duration::from_micros(u64::from(*at)).saturating_sub(sent[n].at));
         }
     }
     Ok(latency)

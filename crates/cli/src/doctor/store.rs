@@ -14,7 +14,6 @@ use omoi_server::{
 };
 
 use super::Check;
-use crate::database::sqlite_file;
 
 const AREA: &str = "store";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -75,7 +74,7 @@ fn try_write(directory: &Path) -> io::Result<()> {
 /// Opens a database of its own beside the real one, which is not touched: opening that would migrate it.
 async fn sqlite(config: &Config) -> Check {
     let name = "SQLite";
-    let Some(file) = sqlite_file(config) else { return Check::ok(AREA, name, "not used") };
+    let Some(file) = Store::file(config) else { return Check::ok(AREA, name, "not used") };
     let fix = "choose a directory on a local disk with --data-dir";
     let state = match fs::OpenOptions::new().read(true).write(true).open(&file) {
         Ok(_) => format!("{} is there", file.display()),

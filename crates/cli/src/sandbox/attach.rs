@@ -4,9 +4,8 @@ use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::{SandboxId, TaskId, sandbox::AttachSandbox};
 
+use super::show::pairs;
 use crate::{Context, table::fields};
-
-use super::show::fields_of;
 
 /// Join a sandbox that you run yourself; prints its token, this once
 ///
@@ -15,10 +14,10 @@ use super::show::fields_of;
 #[derive(Debug, clap::Args)]
 pub struct Attach {
     /// Name it yourself
-    #[arg(long)]
+    #[arg(long, value_name = "ID")]
     id: Option<SandboxId>,
     /// A pending task to take with it
-    #[arg(long)]
+    #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
     /// Something to know it by; may be given more than once
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
@@ -38,7 +37,7 @@ impl Attach {
         let new = AttachSandbox { sandbox_id: self.id, task_id: self.task, labels };
         let attached = client.sandbox_attach(&new).await?;
         cx.out.answer(&attached, |_| {
-            format!("{}{}", fields_of(&attached.sandbox), fields([("token", Some(attached.token.clone()))]))
+            fields(pairs(&attached.sandbox).into_iter().chain([("token", Some(attached.token.clone()))]))
         })?;
         if !cx.out.is_json() {
             cx.out.note("the token is shown this once");

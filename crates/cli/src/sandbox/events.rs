@@ -16,6 +16,7 @@ const PAGE: usize = 500;
 /// Show events, oldest first
 #[derive(Debug, clap::Args)]
 pub struct Events {
+    /// As `omoi sandbox list` shows it
     id: SandboxId,
     /// Go on showing events as they come, until the sandbox ends
     #[arg(long, short)]
@@ -106,6 +107,7 @@ fn show(cx: &Context, mut events: Vec<StoredEvent>) -> Result<()> {
 /// Show events without heartbeats, oldest first
 #[derive(Debug, clap::Args)]
 pub struct Trajectory {
+    /// As `omoi sandbox list` shows it
     id: SandboxId,
     /// The newest so many
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]

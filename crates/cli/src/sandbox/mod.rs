@@ -11,7 +11,7 @@ mod show;
 use anyhow::Result;
 use omoi_protocol::SandboxId;
 
-use crate::{Context, connect::Connect, out::clean};
+use crate::{Context, connect::Connect, out::clean, table::fields};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,12 +38,14 @@ enum Verb {
     List(show::List),
     /// Show one sandbox in full
     Show {
+        /// As `omoi sandbox list` shows it
         id: SandboxId,
     },
     Events(events::Events),
     Trajectory(events::Trajectory),
     /// Print the events as readable lines, oldest first
     Logs {
+        /// As `omoi sandbox list` shows it
         id: SandboxId,
         /// Only the last so many lines
         #[arg(long, value_name = "N")]
@@ -52,7 +54,9 @@ enum Verb {
     Send(send::Send),
     /// Show two sandboxes side by side: their events by type, and how long they took
     Compare {
+        /// The one to compare with
         a: SandboxId,
+        /// The one whose differences are told
         b: SandboxId,
     },
     Prune(prune::Prune),
@@ -66,7 +70,7 @@ impl Args {
             Verb::List(list) => list.run(cx, &client).await,
             Verb::Show { id } => {
                 let sandbox = client.sandbox_get(&id).await?;
-                cx.out.answer(&sandbox, |_| show::fields_of(&sandbox))
+                cx.out.answer(&sandbox, |_| fields(show::pairs(&sandbox)))
             }
             Verb::Events(events) => events.run(cx, &client).await,
             Verb::Trajectory(trajectory) => trajectory.run(cx, &client).await,

@@ -24,9 +24,18 @@ const LOOK_AT: usize = 100;
 /// Say something to a running worker
 #[derive(Debug, clap::Args)]
 pub struct Send {
+    /// As `omoi sandbox list` shows it
     id: SandboxId,
+    /// What to say
     text: String,
-    #[arg(long = "type", value_parser = word!(MessageType), ignore_case = true, default_value = "user_message")]
+    /// How to say it: an interrupt also stops what the agent is doing
+    #[arg(
+        long = "type",
+        value_name = "TYPE",
+        value_parser = word!(MessageType),
+        ignore_case = true,
+        default_value = "user_message"
+    )]
     message_type: MessageType,
     /// Wait until the worker has it (delivered), or until the agent does: --wait=injected
     #[arg(
@@ -35,10 +44,9 @@ pub struct Send {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "delivered",
-        value_parser = word!(MessageState),
-        ignore_case = true
+        value_parser = ["delivered", "injected", "acknowledged"]
     )]
-    wait: Option<MessageState>,
+    wait: Option<String>,
     /// How long to wait
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = parse_span, requires = "wait")]
     timeout: Duration,
@@ -48,7 +56,7 @@ impl Send {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
         let new = NewMessage { content: self.text.clone(), message_type: self.message_type };
         let queued = client.message_send(&self.id, &new).await?;
-        let Some(wanted) = self.wait else {
+        let Some(wanted) = self.wait.as_deref().and_then(|word| word.parse().ok()) else {
             return cx.out.answer(&queued, |_| format!("{} is {}", queued.message_id, queued.status));
         };
         let give_up = Instant::now() + self.timeout;

@@ -9,18 +9,21 @@ use crate::{
     Context,
     args::word,
     page::{Limit, collect},
-    table::{Item, Table, fields, maybe},
+    table::{Item, Table, maybe},
     text::{moment, relative},
 };
 
 /// List sandboxes, newest first
 #[derive(Debug, clap::Args)]
 pub struct List {
+    /// Only those in this state
     #[arg(long, value_parser = word!(SandboxStatus), ignore_case = true)]
     status: Option<SandboxStatus>,
-    #[arg(long)]
+    /// Only those of this project
+    #[arg(long, value_name = "ID")]
     project: Option<ProjectId>,
-    #[arg(long)]
+    /// Only those of this task
+    #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
     /// Only those that have not ended
     #[arg(long)]
@@ -65,11 +68,12 @@ pub fn rows(table: Table, sandboxes: &[Sandbox]) -> Table {
     })
 }
 
-pub fn fields_of(sandbox: &Sandbox) -> String {
+/// One in full, as `fields` takes it.
+pub fn pairs(sandbox: &Sandbox) -> Vec<(&'static str, Option<String>)> {
     let now = Clock::Real.now();
     let when = |at: Option<jiff::Timestamp>| at.map(|at| moment(now, at));
     let labels: Vec<_> = sandbox.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    fields([
+    vec![
         ("id", Some(sandbox.id.to_string())),
         ("status", Some(sandbox.status.to_string())),
         ("provider", Some(sandbox.provider.to_string())),
@@ -85,5 +89,5 @@ pub fn fields_of(sandbox: &Sandbox) -> String {
         ("ended", when(sandbox.ended_at)),
         ("reason", sandbox.end_reason.clone()),
         ("labels", Some(labels.join("\n")).filter(|text| !text.is_empty())),
-    ])
+    ]
 }

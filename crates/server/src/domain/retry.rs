@@ -85,7 +85,9 @@ fn delay(retry_count: i64, policy: &Policy, jitter: f64) -> Duration {
     let spread = f64::from(policy.jitter_percent) / 100.0 * (2.0 * jitter - 1.0);
     let seconds = (grown * (1.0 + spread)).max(0.0);
     // What has grown beyond any duration is beyond the cap as well.
-    Duration::try_from_secs_f64(seconds).map_or(policy.cap, |delay| delay.min(policy.cap))
+    let delay = Duration::try_from_secs_f64(seconds).map_or(policy.cap, |delay| delay.min(policy.cap));
+    // Whole microseconds, as the store keeps them: what is told is what is stored.
+    Duration::from_micros(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl Store {
                 let running = tx.now - tx.rules.agent_ttl_running * missed;
                 let sql = format!(
                     "SELECT id FROM agents WHERE status IN {from} AND last_heartbeat_at IS NOT NULL \
-                     AND last_heartbeat_at <= CASE WHEN status = 'running' THEN $1 ELSE $2 END LIMIT $3"
+                     AND last_heartbeat_at <= CASE WHEN status = 'running' THEN CAST($1 AS BIGINT) ELSE $2 END LIMIT $3"
                 );
                 let rows =
                     tx.query(&sql, params![running.as_microsecond(), idle.as_microsecond(), limit]).await?;

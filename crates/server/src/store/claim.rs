@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{
     Error, Store, Tx,
     sandbox::{self, NewSandbox},
-    task,
+    task, ticket,
     value::{Row, params},
 };
 use crate::domain::{
@@ -71,7 +71,7 @@ pub(super) async fn claim_this(
     sandbox: NewSandbox<'_>,
 ) -> Result<SandboxAttached, Error> {
     let sql = "SELECT t.project_id, t.status, t.generation, t.branch_name, t.title, t.priority, t.unmet_dependencies, \
-               k.number, k.ticket_type FROM tasks t LEFT JOIN tickets k ON k.id = t.ticket_id WHERE t.id = $1";
+               t.ticket_id, k.number, k.ticket_type FROM tasks t LEFT JOIN tickets k ON k.id = t.ticket_id WHERE t.id = $1";
     let row = tx.query_one(sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
     let status: String = row.get("status")?;
     if status != TaskState::Pending.status().as_str() {
@@ -101,6 +101,9 @@ pub(super) async fn claim_this(
             "sandbox_id": holder, "agent_id": agent, "branch_name": taken.branch_name,
         }),
     );
+    if let Some(ticket_id) = row.parse_opt("ticket_id")? {
+        ticket::follow(tx, &ticket_id).await?;
+    }
     Ok(attached)
 }
 
@@ -120,8 +123,7 @@ async fn branch_of(tx: &mut Tx, id: &TaskId, row: &Row) -> Result<String, Error>
     let name = branch::name(kind, row.parse::<Priority>("priority")?, label, &row.get::<String>("title")?);
     let numbered = (2..=NAMESAKES_MAX).map(|n| format!("{name}-{n}"));
     let candidates: Vec<String> = std::iter::once(name.clone()).chain(numbered).collect();
-    let sql = "SELECT branch_name FROM tasks WHERE project_id = $1 AND branch_name IS NOT NULL \
-               AND branch_name = ANY($2)";
+    let sql = "SELECT branch_name FROM tasks WHERE project_id = $1 AND branch_name = ANY($2)";
     let taken = tx.query(sql, params![row.get::<String>("project_id")?, candidates]).await?;
     let taken: Vec<String> = taken.iter().map(|row| row.get("branch_name")).collect::<Result<_, _>>()?;
     Ok(branch::unique(&name, |candidate| taken.iter().any(|name| name == candidate)))

@@ -60,6 +60,8 @@ impl Store {
                     "priority": priority, "sender": sender,
                 }),
             );
+            let detail = json!({ "message_id": id, "message_type": new.message_type });
+            tx.record(&sender, "message.send", "sandbox", to.as_str(), detail);
             get(tx, &to, &id).await
         })
         .await
@@ -151,12 +153,16 @@ impl Store {
     pub async fn message_expire(&self, limit: usize) -> Result<usize, Error> {
         self.write(async move |tx| {
             let old = tx.now - tx.rules.message_expire_after;
-            let sql = format!(
-                "SELECT {COLUMNS} FROM messages WHERE state IN ('queued', 'delivered') \
-                 AND (created_at <= $1 OR (deliveries >= $2 AND offer_at <= $3)) ORDER BY created_at LIMIT $4"
+            let aged = format!(
+                "SELECT {COLUMNS} FROM messages WHERE state IN ('queued', 'delivered') AND created_at <= $1 \
+                 ORDER BY created_at LIMIT $2"
             );
-            let values = params![old, tx.rules.message_deliveries_max, tx.now, limit];
-            let rows = tx.query(&sql, values).await?;
+            let mut rows = tx.query(&aged, params![old, limit]).await?;
+            let tried = format!(
+                "SELECT {COLUMNS} FROM messages WHERE state = 'delivered' AND offer_at <= $1 AND deliveries >= $2 \
+                 AND created_at > $3 ORDER BY offer_at LIMIT $4"
+            );
+            rows.extend(tx.query(&tried, params![tx.now, tx.rules.message_deliveries_max, old, limit]).await?);
             for row in &rows {
                 let mut message = read(row)?;
                 message.state = MessageState::Expired;

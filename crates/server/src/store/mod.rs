@@ -82,16 +82,14 @@ enum Place {
 
 impl Place {
     fn new(config: &Config) -> Result<Self, Error> {
-        let synchronous = config.store.sqlite_synchronous;
-        Ok(match &config.database.url {
-            DatabaseUrl::DataDir => Self::Sqlite { path: config.data_dir.join(SQLITE_FILE), synchronous },
-            DatabaseUrl::Sqlite(path) => Self::Sqlite { path: path.clone(), synchronous },
-            DatabaseUrl::Postgres(url) => Self::Postgres(Box::new(Address::parse(
-                url.expose_secret(),
-                config.database.connect_timeout,
-                config.database.statement_timeout,
-            )?)),
-        })
+        if let Some(path) = Store::file(config) {
+            return Ok(Self::Sqlite { path, synchronous: config.store.sqlite_synchronous });
+        }
+        let DatabaseUrl::Postgres(url) = &config.database.url else {
+            return Err(Error::invalid("database_url", "database.url names no database"));
+        };
+        let (connect, statement) = (config.database.connect_timeout, config.database.statement_timeout);
+        Ok(Self::Postgres(Box::new(Address::parse(url.expose_secret(), connect, statement)?)))
     }
 
     pub fn name(&self) -> String {
@@ -112,6 +110,15 @@ impl Store {
         thread::start(&place, rules, clock, announce, write_queue, read_queue, config.database.pool_size)
             .await?;
         Ok(Self { writes, reads, place })
+    }
+
+    /// Where the embedded database is, unless another is configured.
+    pub fn file(config: &Config) -> Option<PathBuf> {
+        match &config.database.url {
+            DatabaseUrl::DataDir => Some(config.data_dir.join(SQLITE_FILE)),
+            DatabaseUrl::Sqlite(path) => Some(path.clone()),
+            DatabaseUrl::Postgres(_) => None,
+        }
     }
 
     /// What it is on, for people.

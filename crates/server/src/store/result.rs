@@ -17,16 +17,17 @@ const COLUMNS: &str =
     "id, task_id, sandbox_id, result_type, summary, blob_hash, verification_status, created_at";
 
 impl Store {
-    /// Only the sandbox that holds the task, or held it last, hands in for it.
-    pub async fn result_create(&self, from: &SandboxId, new: NewResult) -> Result<TaskResult, Error> {
-        let from = from.clone();
+    /// Only the sandbox that holds the task, or held it last, hands in for it; without `from`, somebody does so in
+    /// its place.
+    pub async fn result_create(&self, from: Option<&SandboxId>, new: NewResult) -> Result<TaskResult, Error> {
+        let from = from.cloned();
         self.write(async move |tx| {
-            let reporter = Reporter::load(tx, &from).await?;
             let owner = task::get(tx, &new.task_id).await?.sandbox_id;
-            if owner.as_ref() != Some(&from) || reporter.task_id.as_ref() != Some(&new.task_id) {
-                let detail = format!("sandbox {from} does not hold task {}", new.task_id);
+            let Some(from) = from.clone().or(owner.clone()).filter(|from| owner.as_ref() == Some(from)) else {
+                let detail = format!("the sandbox does not hold task {}", new.task_id);
                 return Err(Error::conflict("not_the_owner", detail));
-            }
+            };
+            Reporter::load(tx, &from).await?;
             let id = ResultId::generate();
             let hash = blob::put(tx, new.content.as_bytes()).await?;
             tx.execute(

@@ -1,5 +1,5 @@
 import { ArrowDown } from 'lucide-react'
-import { useLayoutEffect, useMemo, useRef, useState } from 'react'
+import { useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState } from 'react'
 import type { LogEvent } from '../../live/log'
 import { Button } from '../../ui/Button'
 import { EventRow } from './EventRow'
@@ -19,6 +19,7 @@ type Props = {
 /** Events, newest last. Follows the end while the reader is there, and moves nothing while they are elsewhere. */
 export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onFollow }: Props) {
   const box = useRef<HTMLDivElement>(null)
+  const list = useRef<HTMLOListElement>(null)
   const rows = useMemo(() => rowsOf(events), [events])
   const last = events.at(-1)?.seq ?? 0
   const first = events[0]?.seq ?? 0
@@ -42,6 +43,25 @@ export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onF
     onFollow(isWanted)
   }
 
+  const resized = useEffectEvent((element: HTMLElement, isBox: boolean) => {
+    // A smaller box hides the end; a row that was opened is being read.
+    if (isBox && isFollowing) element.scrollTop = element.scrollHeight
+    else follow(isNearEnd(element))
+  })
+  useEffect(() => {
+    const [outer, inner] = [box.current, list.current]
+    if (!outer || !inner) return undefined
+    const observer = new ResizeObserver((entries) => {
+      resized(
+        outer,
+        entries.some((entry) => entry.target === outer),
+      )
+    })
+    observer.observe(outer)
+    observer.observe(inner)
+    return () => observer.disconnect()
+  }, [])
+
   const toEnd = () => {
     follow(true)
     box.current?.focus()
@@ -57,10 +77,7 @@ export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onF
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
         tabIndex={0}
         className="event-list min-h-0 flex-1 overflow-y-auto overscroll-contain py-2"
-        onScroll={(event) => {
-          const { scrollHeight, scrollTop, clientHeight } = event.currentTarget
-          follow(scrollHeight - scrollTop - clientHeight < NEAR_PX)
-        }}
+        onScroll={(event) => follow(isNearEnd(event.currentTarget))}
       >
         {hasEarlier && (
           <div className="px-4 pb-2">
@@ -69,7 +86,7 @@ export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onF
             </Button>
           </div>
         )}
-        <ol>
+        <ol ref={list}>
           {rows.map((row) => (
             <li key={row.key} className="event-row">
               <EventRow row={row} />
@@ -85,4 +102,8 @@ export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onF
       )}
     </div>
   )
+}
+
+function isNearEnd({ scrollHeight, scrollTop, clientHeight }: HTMLElement): boolean {
+  return scrollHeight - scrollTop - clientHeight < NEAR_PX
 }

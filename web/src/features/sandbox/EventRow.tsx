@@ -1,4 +1,4 @@
-import { memo, useState } from 'react'
+import { memo, useState, type ReactNode } from 'react'
 import type { LogEvent } from '../../live/log'
 import { plain } from '../../ui/plain'
 import { duration } from '../../ui/time'
@@ -17,7 +17,6 @@ const TONES: Record<Tone, string> = {
   bad: 'text-bad',
 }
 
-/** `role` on the row is the list's; rows are memoised by identity, which the log keeps for what has not changed. */
 export const EventRow = memo(function EventRow({ row }: { row: Row }) {
   switch (row.kind) {
     case 'event':
@@ -56,20 +55,24 @@ function OneEvent({ event }: { event: LogEvent }) {
   const text = plain(textOf(event))
   const short = cut(text)
   return (
-    <Line at={event.at} title={event.type} tone={TONES[toneOf(event)]}>
-      {text !== '' && <p className="untrusted">{isWhole ? text : short}</p>}
-      <p className="flex gap-3 text-xs">
-        {short !== text && (
-          <Toggle isOn={isWhole} onToggle={setIsWhole}>
-            {isWhole ? 'Show less' : 'Show all'}
-          </Toggle>
-        )}
+    <Line
+      at={event.at}
+      title={event.type}
+      tone={TONES[toneOf(event)]}
+      aside={
         <Toggle isOn={isRaw} onToggle={setIsRaw}>
           {isRaw ? 'Hide data' : 'Data'}
         </Toggle>
-      </p>
+      }
+    >
+      {text !== '' && <p className="untrusted">{isWhole ? text : short}</p>}
+      {short !== text && (
+        <Toggle isOn={isWhole} onToggle={setIsWhole}>
+          {isWhole ? 'Show less' : 'Show all'}
+        </Toggle>
+      )}
       {isRaw && (
-        <pre className="untrusted max-h-96 overflow-auto rounded bg-sunken p-2 font-mono text-xs">
+        <pre className="untrusted max-h-96 w-full overflow-auto rounded bg-sunken p-2 font-mono text-xs">
           {plain(JSON.stringify(event.data, null, 2) ?? '')}
         </pre>
       )}
@@ -84,21 +87,23 @@ function cut(text: string): string {
   return short.length < text.length ? `${short}…` : text
 }
 
-type LineProps = { at: string; title: string; tone: string; children: React.ReactNode }
+type LineProps = { at: string; title: string; tone: string; aside?: ReactNode; children: ReactNode }
 
-function Line({ at, title, tone, children }: LineProps) {
+/** Time, type, words and what can be opened; on a narrow screen the words go below. */
+function Line({ at, title, tone, aside, children }: LineProps) {
   return (
-    <div className="grid grid-cols-[4.5rem_minmax(0,1fr)] gap-x-2 px-4 py-1 md:grid-cols-[4.5rem_11rem_minmax(0,1fr)]">
+    <div className="grid grid-cols-[4.5rem_minmax(0,1fr)_auto] gap-x-2 px-4 py-1 md:grid-cols-[4.5rem_11rem_minmax(0,1fr)_auto]">
       <span className="font-mono text-xs leading-5 text-subtle">
         <Clock at={at} />
       </span>
       <span className={`untrusted font-mono text-xs leading-5 ${tone}`}>{plain(title)}</span>
-      <div className="col-start-2 flex min-w-0 flex-col md:col-start-3">{children}</div>
+      <div className="md:order-last">{aside}</div>
+      <div className="col-span-2 col-start-2 flex min-w-0 flex-col items-start md:col-span-1 md:col-start-3">{children}</div>
     </div>
   )
 }
 
-type ToggleProps = { isOn: boolean; onToggle: (isOn: boolean) => void; children: React.ReactNode }
+type ToggleProps = { isOn: boolean; onToggle: (isOn: boolean) => void; children: ReactNode }
 
 function Toggle({ isOn, onToggle, children }: ToggleProps) {
   return (
@@ -106,7 +111,7 @@ function Toggle({ isOn, onToggle, children }: ToggleProps) {
       type="button"
       aria-expanded={isOn}
       onClick={() => onToggle(!isOn)}
-      className="min-h-6 cursor-pointer text-subtle hover:text-fg hover:underline"
+      className="-my-0.5 min-h-6 min-w-6 cursor-pointer text-xs text-subtle hover:text-fg hover:underline"
     >
       {children}
     </button>

@@ -6,7 +6,7 @@ import { session } from '../../api/session'
 import type { Message, Role } from '../../api/types'
 import { liveEvent } from '../../test/fakes'
 import { MessageBox } from './MessageBox'
-import { advance, applyNotice } from './queries'
+import { advance, applyLive } from './queries'
 
 let stored: Message[]
 let posted: unknown[]
@@ -71,7 +71,7 @@ describe('the message box', () => {
 
     stored = [message({ state: 'injected', injected_at: '2026-11-16T09:00:05Z' })]
     const payload = { message_id: 'msg-1', state: 'injected' }
-    applyNotice(queries, 'sbx-1', liveEvent(1, { event_type: 'SANDBOX_MESSAGE_STATE', payload }))
+    applyLive(queries, 'sbx-1', liveEvent(1, { event_type: 'SANDBOX_MESSAGE_STATE', payload, seq: null }))
     expect(await screen.findByText('injected')).toBeTruthy()
   })
 

@@ -65,7 +65,7 @@ export function MessageBox({ sandboxId, isOver }: { sandboxId: string; isOver: b
             onKeyDown={(event) => {
               if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) submit(event)
             }}
-            className="min-h-13 min-w-48 flex-1 resize-y rounded border border-line-strong bg-sunken px-2 py-1 placeholder:text-subtle"
+            className="min-h-13 w-full resize-y md:w-auto md:flex-1 rounded border border-line-strong bg-sunken px-2 py-1 placeholder:text-subtle"
           />
           <label className="flex items-center gap-2 text-muted">
             Type

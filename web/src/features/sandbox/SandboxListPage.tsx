@@ -9,9 +9,7 @@ import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
-import { beat, sandboxList } from './queries'
-
-const HEARTBEATS = ['SANDBOX_agent.heartbeat', 'SANDBOX_spec.heartbeat', 'SANDBOX_heartbeat']
+import { beat, HEARTBEATS, sandboxList } from './queries'
 
 /** What changes a row. The rest of what agents report, most of the stream, is for the page of one sandbox. */
 const CHANGES = {
@@ -71,7 +69,7 @@ export function SandboxListPage({ isLiveOnly }: { isLiveOnly: boolean }) {
               <th className="px-2 font-medium">Sandbox</th>
               <th className="hidden px-2 font-medium md:table-cell">Branch</th>
               <th className="hidden px-2 font-medium lg:table-cell">Provider</th>
-              <th className="px-2 font-medium">Heartbeat</th>
+              <th className="px-2 font-medium">Heartbeat or end</th>
               <th className="hidden px-2 font-medium md:table-cell">Created</th>
             </tr>
           </thead>

@@ -6,13 +6,14 @@ import { Problem } from '../../api/problem'
 import type { Sandbox, Task } from '../../api/types'
 import { setConnection } from '../../app/live'
 import { Feed } from '../../live/feed'
+import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
 import { EventList } from './EventList'
 import { MessageBox } from './MessageBox'
-import { applyNotice, eventHistory, sandboxOne, sandboxTask } from './queries'
+import { applyLive, eventHistory, sandboxOne, sandboxTask } from './queries'
 import { Summary } from './Summary'
 
 const TITLE_CHARS = 120
@@ -28,12 +29,13 @@ export function SandboxPage({ id }: { id: string }) {
 
   if (sandbox.error instanceof Problem && sandbox.error.status === 404) {
     return (
-      <Empty title="There is no such sandbox.">
-        <p className="untrusted">{id}</p>
-        <Link to="/sandboxes" className="text-accent underline">
-          All sandboxes
-        </Link>
-      </Empty>
+      <Page title="No such sandbox">
+        <Empty title={`There is no sandbox ${oneLine(id, TITLE_CHARS)}.`}>
+          <Link to="/sandboxes" className="text-accent underline">
+            All sandboxes
+          </Link>
+        </Empty>
+      </Page>
     )
   }
   return (
@@ -85,7 +87,7 @@ function Events({ id }: { id: string }) {
       new Feed({
         history: (query) => eventHistory(id, query),
         open: (since, signal) => openStream({ entityIds: [id] }, since, signal),
-        onNotice: (event) => applyNotice(queries, id, event),
+        onEvent: (event) => applyLive(queries, id, event),
         // What is shown beside the events may have changed unheard.
         onOpen: () => void queries.invalidateQueries({ queryKey: sandboxOne(id).queryKey }),
       }),

@@ -6,6 +6,9 @@ import { Problem } from '../../api/problem'
 import type { LiveEvent, Message, MessageState, MessageType, Sandbox, StoredEvent, Task } from '../../api/types'
 import type { HistoryQuery } from '../../live/feed'
 
+/** What the stream calls them. */
+export const HEARTBEATS = ['SANDBOX_agent.heartbeat', 'SANDBOX_spec.heartbeat', 'SANDBOX_heartbeat']
+
 export type SandboxPage = { items: Sandbox[]; next?: string | null }
 
 export function sandboxList(isLiveOnly: boolean) {
@@ -80,8 +83,9 @@ export function messageSend(id: string, content: string, type: MessageType) {
   return ask(api.POST('/api/v1/sandboxes/{id}/messages', { params: { path: { id } }, body }))
 }
 
-/** Brings what is shown of a sandbox up to date with a notice about it. */
-export function applyNotice(queries: QueryClient, id: string, event: LiveEvent) {
+/** Brings what is shown beside the events of a sandbox up to date with what the stream says. */
+export function applyLive(queries: QueryClient, id: string, event: LiveEvent) {
+  if (typeof event.seq === 'number') return applyOwn(queries, id, event)
   switch (event.event_type) {
     case 'SANDBOX_MESSAGE_QUEUED':
       void queries.invalidateQueries({ queryKey: messageList(id).queryKey })
@@ -97,6 +101,15 @@ export function applyNotice(queries: QueryClient, id: string, event: LiveEvent) 
     default:
       void queries.invalidateQueries({ queryKey: sandboxOne(id).queryKey })
   }
+}
+
+/** Its first event makes a sandbox a running one; after that only heartbeats say something about it. */
+function applyOwn(queries: QueryClient, id: string, event: LiveEvent) {
+  const { queryKey } = sandboxOne(id)
+  if (HEARTBEATS.includes(event.event_type)) {
+    queries.setQueryData(queryKey, (sandbox) => sandbox && { ...sandbox, last_heartbeat_at: event.timestamp })
+  }
+  if (queries.getQueryData(queryKey)?.status === 'creating') void queries.invalidateQueries({ queryKey })
 }
 
 const ORDER: MessageState[] = ['queued', 'delivered', 'injected', 'acknowledged', 'expired']

@@ -53,7 +53,8 @@ export function SignIn({ onDone }: { onDone: () => void }) {
           className="h-8 rounded border border-line-strong bg-sunken px-2 font-mono"
         />
         <p id="token-hint" className="text-xs text-muted">
-          It begins with <code className="font-mono">omoi_op_</code> and is kept for this tab only.
+          The server shows one on its first start; <code className="font-mono">omoi token create</code> makes more. It is
+          kept for this tab only.
         </p>
         <Button look="main" type="submit" disabled={isBusy}>
           {isBusy ? 'Signing in…' : 'Sign in'}

@@ -49,7 +49,9 @@ export function TaskListPage({ status, onStatus }: Props) {
           {status ? (
             <Button onClick={() => onStatus(undefined)}>Show all tasks</Button>
           ) : (
-            <p>One appears here as soon as it is made, by the API or the command line.</p>
+            <p>
+              Make one with <code className="font-mono">omoi task create</code>.
+            </p>
           )}
         </Empty>
       )}

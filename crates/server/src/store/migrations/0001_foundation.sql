@@ -75,14 +75,16 @@ CREATE INDEX tasks_by_project ON tasks (project_id, id);
 CREATE INDEX tasks_by_ticket ON tasks (ticket_id, id);
 CREATE INDEX tasks_by_status ON tasks (status, id);
 CREATE INDEX tasks_by_parent ON tasks (parent_task_id) WHERE parent_task_id IS NOT NULL;
-CREATE INDEX tasks_by_branch ON tasks (project_id, branch_name) WHERE branch_name IS NOT NULL;
+CREATE INDEX tasks_by_branch ON tasks (project_id, branch_name);
 CREATE INDEX tasks_to_claim ON tasks (project_id, rank_class, rank DESC, id)
     WHERE status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL;
-CREATE INDEX tasks_to_claim_by_deadline ON tasks (deadline_at)
+-- The status leads although the condition fixes it: without statistics SQLite would take tasks_by_status instead.
+CREATE INDEX tasks_to_claim_by_deadline ON tasks (status, deadline_at)
     WHERE status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL AND deadline_at IS NOT NULL;
-CREATE INDEX tasks_to_rank ON tasks (rank_next_at) WHERE status = 'pending' AND rank_next_at IS NOT NULL;
-CREATE INDEX tasks_waiting ON tasks (not_before) WHERE status = 'pending' AND not_before IS NOT NULL;
-CREATE INDEX tasks_with_timeout ON tasks (started_at) WHERE status = 'running' AND timeout_seconds IS NOT NULL;
+CREATE INDEX tasks_to_rank ON tasks (status, rank_next_at) WHERE status = 'pending' AND rank_next_at IS NOT NULL;
+CREATE INDEX tasks_waiting ON tasks (status, not_before) WHERE status = 'pending' AND not_before IS NOT NULL;
+CREATE INDEX tasks_with_timeout ON tasks (status, started_at)
+    WHERE status = 'running' AND timeout_seconds IS NOT NULL;
 
 CREATE TABLE dependencies (
     task_id TEXT NOT NULL REFERENCES tasks (id),
@@ -178,6 +180,7 @@ CREATE TABLE messages (
 CREATE UNIQUE INDEX messages_by_seq ON messages (sandbox_id, seq);
 CREATE INDEX messages_to_deliver ON messages (sandbox_id, seq) WHERE state IN ('queued', 'delivered');
 CREATE INDEX messages_by_age ON messages (created_at) WHERE state IN ('queued', 'delivered');
+CREATE INDEX messages_to_offer_again ON messages (offer_at) WHERE state = 'delivered';
 
 -- Content by its SHA-256, compressed with zstd.
 CREATE TABLE blobs (

@@ -1,0 +1,196 @@
+//! Commands that need no server: help, settings, tokens, the database, the doctor.
+
+use serde_json::{Value, json};
+
+use crate::program::{Dir, finish, run};
+
+const COMMANDS: &[&str] = &[
+    "serve",
+    "config",
+    "config show",
+    "config default",
+    "doctor",
+    "token",
+    "token create",
+    "token list",
+    "token revoke",
+    "db",
+    "db migrate",
+    "db check",
+    "db backup",
+    "audit",
+    "audit verify",
+    "audit list",
+    "project",
+    "project create",
+    "project list",
+    "project show",
+    "ticket",
+    "ticket create",
+    "ticket list",
+    "ticket show",
+    "task",
+    "task create",
+    "task list",
+    "task show",
+    "task cancel",
+    "task retry",
+    "sandbox",
+    "sandbox list",
+    "sandbox show",
+    "sandbox events",
+    "sandbox trajectory",
+    "sandbox logs",
+    "sandbox send",
+    "sandbox compare",
+    "sandbox prune",
+    "sandbox attach",
+    "agent",
+    "agent list",
+    "whoami",
+    "completions",
+    "openapi",
+];
+
+#[test]
+fn every_command_has_help() {
+    let dir = Dir::new();
+    for command in COMMANDS.iter().copied().chain([""]) {
+        let args: Vec<_> = command.split_whitespace().chain(["--help"]).collect();
+        let said = finish(dir.omoi(&args).env("OMOI_TOKEN", "omoi_op_hidden")).ok();
+        assert!(said.contains("Usage: omoi"), "{command}: {said}");
+        assert!(!said.contains("hidden"), "{command}: {said}");
+    }
+    let top = run(&dir, &["--help"]).ok();
+    for word in ["OMOI_URL", "OMOI_TOKEN", "Exit codes", "omoi serve"] {
+        assert!(top.contains(word), "{word}");
+    }
+    assert!(!top.contains("openapi"), "a hidden command shows");
+    assert_eq!(run(&dir, &["dance"]).code, 2);
+    assert_eq!(run(&dir, &["task", "create", "no project"]).code, 2);
+}
+
+#[test]
+fn completions_and_the_api_are_printed() {
+    let dir = Dir::new();
+    assert!(run(&dir, &["completions", "bash"]).ok().contains("_omoi"));
+    let api: Value = serde_json::from_str(&run(&dir, &["openapi"]).ok()).unwrap();
+    assert!(api["paths"]["/api/v1/tasks"].is_object());
+}
+
+#[test]
+fn each_setting_is_shown_with_where_it_came_from() {
+    let dir = Dir::new();
+    dir.write("omoi.yaml", "server: { listen: 127.0.0.1:1111 }\nlease: { duration: 5m }\n");
+    let mut shown = dir.omoi(&["config", "show", "--json", "--data-dir", "."]);
+    let shown = finish(shown.env("OMOI_LISTEN", "127.0.0.1:2222")).json();
+    let entry = |key: &str| {
+        let found = shown.as_array().unwrap().iter().find(|entry| entry["key"] == key).unwrap();
+        (found["value"].as_str().unwrap().to_owned(), found["origin"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(entry("data_dir"), (".".to_owned(), "--data-dir".to_owned()));
+    assert_eq!(entry("server.listen"), ("127.0.0.1:2222".to_owned(), "OMOI_LISTEN".to_owned()));
+    assert_eq!(entry("lease.duration"), ("5m".to_owned(), "./omoi.yaml".to_owned()));
+    assert_eq!(entry("server.role"), ("all".to_owned(), "default".to_owned()));
+    let table = run(&dir, &["config", "show", "--data-dir", "."]).ok();
+    assert!(table.lines().next().unwrap().split_whitespace().eq(["key", "value", "origin"]), "{table}");
+    assert!(run(&dir, &["config", "default"]).ok().contains("#listen: 127.0.0.1:18000"));
+}
+
+#[test]
+fn a_bad_setting_is_named_and_stops_the_start() {
+    let dir = Dir::new();
+    for args in [["serve", "--listen", "nonsense"], ["serve", "--database-url", "mysql://user:hidden@db"]] {
+        let said = run(&dir, &args);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{}", said.stderr);
+        assert!(said.stderr.starts_with("error: ") && said.stderr.contains("hint: "), "{}", said.stderr);
+        assert!(said.stderr.contains(args[1]) && !said.stderr.contains("hidden"), "{}", said.stderr);
+    }
+    dir.write("omoi.yaml", "server: { rolle: api }\n");
+    let said = run(&dir, &["config", "show", "--data-dir", "."]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("server.rolle") && said.stderr.contains("server.role"), "{}", said.stderr);
+}
+
+#[test]
+fn a_token_is_printed_alone_and_never_twice() {
+    let dir = Dir::new();
+    let make = |more: &[&str]| {
+        let args: Vec<_> = ["token", "create", "--data-dir", "data", "--role", "operator"]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
+        let said = run(&dir, &args).ok();
+        let token = said.strip_suffix('\n').unwrap().to_owned();
+        assert!(token.starts_with("omoi_op_") && !token.contains(char::is_whitespace), "{said}");
+        token
+    };
+    let (first, second) = (make(&[]), make(&["--name", "laptop", "--expires-in", "30d"]));
+    assert_ne!(first, second);
+    assert!(
+        dir.path().join("data/omoi.db").is_file(),
+        "the command line and the server disagree about the file"
+    );
+    let listed = run(&dir, &["token", "list", "--data-dir", "data", "--json"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    let laptop = listed.as_array().unwrap().iter().find(|token| token["name"] == "laptop").unwrap();
+    assert!(laptop["expires_at"].is_string() && !listed.to_string().contains(&second));
+    let id = laptop["id"].as_str().unwrap();
+    assert!(run(&dir, &["token", "revoke", id, "--data-dir", "data"]).ok().contains(id));
+    assert!(run(&dir, &["token", "list", "--data-dir", "data"]).ok().contains("revoked"));
+    assert_eq!(run(&dir, &["token", "revoke", "tok-none", "--data-dir", "data"]).code, 3);
+    assert_eq!(run(&dir, &["token", "create", "--role", "king"]).code, 2);
+    assert_eq!(run(&dir, &["token", "create", "--role", "admin", "--expires-in", "soon"]).code, 2);
+}
+
+#[test]
+fn the_database_is_migrated_checked_and_copied() {
+    let dir = Dir::new();
+    for verb in
+        [&["db", "check"] as &[_], &["db", "backup", "x.db"], &["audit", "verify"], &["token", "list"]]
+    {
+        let args: Vec<_> = verb.iter().chain(&["--data-dir", "typo"]).copied().collect();
+        let said = run(&dir, &args);
+        assert_eq!(said.code, 3, "{verb:?}: {}", said.stderr);
+        assert!(!dir.path().join("typo").exists() && !dir.path().join("x.db").exists());
+    }
+    let migrated = run(&dir, &["db", "migrate", "--data-dir", "data", "--json"]).json();
+    assert!(migrated["schema"].as_i64().unwrap() >= 1);
+    run(&dir, &["token", "create", "--role", "viewer", "--data-dir", "data"]).ok();
+    assert!(run(&dir, &["db", "check", "--data-dir", "data"]).ok().contains("no damage"));
+    run(&dir, &["db", "backup", "copy.db", "--data-dir", "data"]).ok();
+    let copied = run(&dir, &["token", "list", "--database-url", "sqlite:copy.db", "--json"]).json();
+    assert_eq!(copied.as_array().unwrap().len(), 1);
+    let again = run(&dir, &["db", "backup", "copy.db", "--data-dir", "data"]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("copy.db"), "{}", again.stderr);
+    let verdict = run(&dir, &["audit", "verify", "--data-dir", "data", "--json"]).json();
+    assert_eq!(verdict, json!({ "entries": 1, "broken_at": null }));
+}
+
+#[test]
+fn the_doctor_tells_what_there_is_and_leaves_no_trace() {
+    let dir = Dir::new();
+    let report = run(&dir, &["doctor", "--json", "--data-dir", "data"]).json();
+    assert_eq!(report["ok"], true);
+    let checks = report["checks"].as_array().unwrap();
+    for name in [
+        "data directory",
+        "SQLite",
+        "user namespaces",
+        "cgroups",
+        "overlayfs",
+        "seccomp",
+        "Landlock",
+        "git",
+        "agents",
+    ] {
+        let check = checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+        assert!(check["level"] == "ok" || check["fix"].is_string(), "{check}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    let said = run(&dir, &["doctor", "--data-dir", "/proc/omoi"]);
+    assert_eq!(said.code, 1);
+    assert!(said.stdout.contains("missing") && said.stdout.contains("fix: "), "{}", said.stdout);
+}

@@ -1,0 +1,149 @@
+//! A server under test, commands that ask it, and a worker that reports to it.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use omoi_client::Client;
+use omoi_protocol::{EventSource, SandboxId, event::NewEvent};
+use serde_json::{Value, value::to_raw_value};
+
+use crate::program::{Dir, Said, finish};
+
+pub struct Served<'d> {
+    dir: &'d Dir,
+    running: Running,
+    pub url: String,
+    pub token: Option<String>,
+    pub banner: String,
+}
+
+impl<'d> Served<'d> {
+    /// What a script reads.
+    pub fn start(dir: &'d Dir) -> Self {
+        Self::start_on(dir, None)
+    }
+
+    pub fn start_on(dir: &'d Dir, database_url: Option<&str>) -> Self {
+        let database = database_url.map(|url| ["--database-url", url]);
+        let mut running = serve(dir, &[&["--json"], database.as_slice().as_flattened()].concat());
+        let banner = running.line();
+        let said: Value = serde_json::from_str(&banner).unwrap();
+        let text = |key: &str| said[key].as_str().map(str::to_owned);
+        Self { dir, running, url: text("url").unwrap(), token: text("first_token"), banner }
+    }
+
+    /// What a person reads, to its last line.
+    pub fn start_for_people(dir: &'d Dir) -> Self {
+        let mut running = serve(dir, &[]);
+        let mut banner = String::new();
+        while !banner.contains("OMOI_TOKEN=") && !banner.contains("omoi token create") {
+            banner.push_str(&running.line());
+        }
+        let word =
+            |start: &str| banner.split_whitespace().find(|word| word.starts_with(start)).map(str::to_owned);
+        Self { dir, running, url: word("http://").unwrap(), token: word("omoi_op_"), banner }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.dir.omoi(args);
+        command.env("OMOI_URL", &self.url).env("OMOI_TOKEN", self.token.as_deref().unwrap_or_default());
+        command
+    }
+
+    pub fn omoi(&self, args: &[&str]) -> Said {
+        finish(&mut self.command(args))
+    }
+
+    /// A command that goes on while the test does.
+    pub fn spawn(&self, args: &[&str]) -> Running {
+        Running::start(&mut self.command(args))
+    }
+
+    pub fn worker(&self, id: &str, token: &str) -> Worker {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Worker { id: id.parse().unwrap(), client: Client::new(&self.url, token).unwrap(), runtime }
+    }
+
+    /// Asks it to stop; its exit code.
+    pub fn stop(self) -> i32 {
+        let pid = self.running.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.running.finish().code
+    }
+}
+
+fn serve(dir: &Dir, more: &[&str]) -> Running {
+    let args = ["serve", "--data-dir", "data", "--listen", "127.0.0.1:0"];
+    let args: Vec<_> = args.iter().chain(more).copied().collect();
+    Running::start(dir.omoi(&args).env("OMOI_LOG", "warn"))
+}
+
+/// Killed when the test is over.
+pub struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout }
+    }
+
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        if self.stdout.read_line(&mut line).unwrap() == 0 {
+            panic!("it said no more: {}", self.stderr());
+        }
+        line
+    }
+
+    /// Waits for its end.
+    pub fn finish(mut self) -> Said {
+        let mut stdout = String::new();
+        self.stdout.read_to_string(&mut stdout).unwrap();
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        Said { code, stdout, stderr: self.stderr() }
+    }
+
+    fn stderr(&mut self) -> String {
+        let mut text = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended cannot be killed, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub struct Worker {
+    id: SandboxId,
+    client: Client,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Worker {
+    #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
+    pub fn post(&self, event_type: &str, data: Value) {
+        let event_data = to_raw_value(&data).unwrap();
+        let source = EventSource::Agent;
+        let event = NewEvent { event_type: event_type.to_owned(), event_data, source, worker_seq: None };
+        self.runtime.block_on(self.client.event_append(&self.id, &event)).unwrap();
+    }
+
+    /// The texts of the messages that come, once some do.
+    pub fn take(&self) -> Vec<String> {
+        let taken =
+            self.runtime.block_on(self.client.message_take(&self.id, Duration::from_secs(20))).unwrap();
+        taken.into_iter().map(|message| message.content).collect()
+    }
+}
