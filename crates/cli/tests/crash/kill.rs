@@ -8,14 +8,14 @@ use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use crate::{
     place::{Place, Served, http, lasting_address},
-    reader::Reader,
+    reader::{LAST, Reader},
     writer::{Writer, data},
 };
 
 const KILLS: u64 = 20;
 const WRITERS: u64 = 64;
 /// How many events are acknowledged between a start and the next kill, at least; up to twice as many.
-const LIFE_EVENTS: u64 = 300;
+const LIFE_EVENTS: u64 = 600;
 const LIMIT: Duration = Duration::from_secs(150);
 /// Nobody is to lose a lease here, however slow the machine.
 const ENV: &[(&str, &str)] = &[("OMOI_LEASE_DURATION", "1h")];
@@ -40,20 +40,19 @@ async fn kill_9_under_load(place: &Place) {
 }
 
 async fn run(place: &Place) {
-    let (http, listen) = (http(), lasting_address());
+    let listen = lasting_address();
     let server = place.serve(&listen, &[], ENV).await;
     let (url, token) = (server.url.clone(), server.first_token.clone().unwrap());
-    let ask = Ask { http: &http, url: &url, token: &token };
+    let (load, ask) = (http(), Ask { http: http(), url: &url, token: &token });
 
     let (up, see_up) = watch::channel(true);
     let (stop, see_stop) = watch::channel(false);
-    let (last, see_last) = watch::channel(None);
     let (acknowledged, mut see_acknowledged) = watch::channel(0);
-    let reading = tokio::spawn(Reader::new(&http, &url, &token).run(see_up.clone(), see_last));
+    let reading = tokio::spawn(Reader::new(&load, &url, &token).run(see_up.clone()));
     let mut writing = JoinSet::new();
     for n in 0..WRITERS {
         let attached = ask.post("/api/v1/sandboxes", json!({})).await;
-        let writer = Writer::new(&http, &url, &attached, n);
+        let writer = Writer::new(&load, &url, &attached, n);
         writing.spawn(writer.run(see_up.clone(), see_stop.clone(), acknowledged.clone()));
     }
 
@@ -72,18 +71,19 @@ async fn run(place: &Place) {
     assert_eq!(total as u64, *see_acknowledged.borrow());
     assert!(total as u64 >= KILLS * LIFE_EVENTS, "{total} events are no load");
 
-    // The reader knows by this that there is no more to come.
-    let marker = ask.post("/api/v1/projects", json!({ "name": "the end" })).await;
-    last.send_replace(marker["id"].as_str().map(str::to_owned));
-    // It may have seen it before it knew; the next thing that happens wakes it.
-    let marker = ask.post("/api/v1/projects", json!({ "name": "the very end" })).await;
-    last.send_replace(marker["id"].as_str().map(str::to_owned));
+    // What the old connections lead to was killed.
+    let ask = Ask { http: http(), ..ask };
+    ask.post("/api/v1/sandboxes", json!({ "sandbox_id": LAST })).await;
     let reader = reading.await.expect("the reader saw each position once, in order");
     assert!(reader.connections > 1, "the reader was never cut off");
 
     assert_eq!(writers.len() as u64, WRITERS);
     for writer in &writers {
-        assert_eq!(reader.seen[&writer.sandbox], writer.acknowledged, "{} as the reader saw it", writer.sandbox);
+        assert_eq!(
+            reader.seen[&writer.sandbox], writer.acknowledged,
+            "{} as the reader saw it",
+            writer.sandbox
+        );
         assert_stored(&ask, writer).await;
     }
     let verdict = ask.get("/api/v1/audit/verify").await;
@@ -127,7 +127,7 @@ async fn assert_stored(ask: &Ask<'_>, writer: &Writer) {
 
 /// As the first operator.
 struct Ask<'a> {
-    http: &'a reqwest::Client,
+    http: reqwest::Client,
     url: &'a str,
     token: &'a str,
 }
@@ -142,7 +142,6 @@ impl Ask<'_> {
     }
 
     async fn answer(&self, request: reqwest::RequestBuilder) -> Value {
-        // What the pool keeps may be a connection to a server that was killed; nothing is asked for on it twice.
         let response = request.bearer_auth(self.token).send().await.unwrap();
         let (status, body) = (response.status(), response.json::<Value>().await.unwrap());
         assert!([StatusCode::OK, StatusCode::CREATED].contains(&status), "{status} {body}");

@@ -1,6 +1,12 @@
 //! Where programs run: a data directory, a database, and the processes on them.
 
-use std::{net::TcpListener, path::PathBuf, process::Stdio, time::Duration};
+use std::{
+    net::TcpListener,
+    path::PathBuf,
+    process::Stdio,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -85,9 +91,10 @@ impl Served {
 /// An address that stays free while nobody listens on it: the system gives out ports above 32768 by itself, and a
 /// client that knocks there in vain may be given that very port and find itself.
 pub fn lasting_address() -> String {
-    let begin = 20_000 + (std::process::id() % 10_000) as u16;
-    let free = (begin..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    format!("127.0.0.1:{}", free.expect("a free port"))
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let next = || 20_000 + (std::process::id() + ASKED.fetch_add(1, Ordering::Relaxed)) % 12_000;
+    let mut addresses = std::iter::repeat_with(|| format!("127.0.0.1:{}", next())).take(12_000);
+    addresses.find(|address| TcpListener::bind(address).is_ok()).expect("a free port")
 }
 
 pub fn http() -> reqwest::Client {

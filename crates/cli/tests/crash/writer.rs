@@ -14,6 +14,8 @@ pub struct Writer {
     pub http: reqwest::Client,
     /// Events that the server has acknowledged: 1 to this.
     pub acknowledged: i64,
+    /// The last event that any attempt has sent: it may be stored, although nobody has said so.
+    sent: i64,
     seed: u64,
 }
 
@@ -26,13 +28,14 @@ impl Writer {
             url: url.to_owned(),
             http: http.clone(),
             acknowledged: 0,
+            sent: 0,
             seed,
         }
     }
 
-    /// Writes until told to stop; tells of every acknowledgement.
+    /// Writes until told to stop, and then whatever it has begun; tells of every acknowledgement.
     pub async fn run(mut self, mut up: Up, stop: watch::Receiver<bool>, told: watch::Sender<u64>) -> Self {
-        while !*stop.borrow() {
+        while !*stop.borrow() || self.acknowledged < self.sent {
             let count = self.write(&mut up).await;
             told.send_modify(|total| *total += count);
         }
@@ -45,6 +48,7 @@ impl Writer {
         loop {
             let first = self.acknowledged + 1;
             let last = first + self.random(5) as i64;
+            self.sent = self.sent.max(last);
             let events: Vec<Value> = (first..=last).map(|n| event(&self.sandbox, n)).collect();
             let url = format!("{}/api/v1/sandboxes/{}/events", self.url, self.sandbox);
             let sent =

@@ -81,7 +81,7 @@ pub fn is_numeric(host: &str) -> bool {
 
 fn request_id(headers: &HeaderMap) -> HeaderValue {
     let given = headers.get(REQUEST_ID).filter(|id| {
-        id.len() <= REQUEST_ID_CHARS_MAX
+        (1..=REQUEST_ID_CHARS_MAX).contains(&id.len())
             && id.to_str().is_ok_and(|id| id.bytes().all(|b| b.is_ascii_graphic()))
     });
     given.cloned().unwrap_or_else(|| {

@@ -126,15 +126,24 @@ async fn stream_events(
     let viewer = viewer(&api, resumed).await?;
     let filter = Filter::new(&query);
     let every = api.live.ping_interval;
-    let batches = stream::unfold((viewer, seat, api), move |(mut viewer, seat, api)| {
-        let filter = filter.clone();
+    let secret = auth::bearer(&headers).map(str::to_owned);
+    let look = tokio::time::interval(every);
+    let batches = stream::unfold((viewer, seat, api, look), move |(mut viewer, seat, api, mut look)| {
+        let (filter, secret) = (filter.clone(), secret.clone());
         async move {
-            let rows = tokio::select! {
-                rows = viewer.next(BATCH) => rows.ok()?,
-                () = api.stop.cancelled() => return None,
+            let rows = loop {
+                tokio::select! {
+                    rows = viewer.next(BATCH) => break rows.ok()?,
+                    _ = look.tick() => {
+                        if is_unwelcome(&api, secret.as_deref()).await {
+                            return None;
+                        }
+                    }
+                    () = api.stop.cancelled() => return None,
+                }
             };
             let events: Vec<_> = rows.iter().filter(|row| filter.wants(row)).map(sse).collect();
-            Some((stream::iter(events), (viewer, seat, api)))
+            Some((stream::iter(events), (viewer, seat, api, look)))
         }
     });
     Ok(Sse::new(batches.flatten()).keep_alive(KeepAlive::new().interval(every)).into_response())
@@ -159,14 +168,13 @@ async fn ws_events(
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &api).await.map_err(|bad| {
         ApiError::new(axum::http::StatusCode::BAD_REQUEST, "not_a_websocket", bad.body_text())
     })?;
-    let admitted =
-        api.gate.admit(&api.store, secret.as_deref(), from, api.clock.now()).await.map(Caller::new);
-    let refused = match &admitted {
-        Ok(who) => who.viewer().err(),
-        Err(refused) => Some(ApiError::unauthorized("token_wrong", refused.detail())),
-    };
-    if let Some(refused) = refused {
-        return Ok(upgrade.on_upgrade(async move |socket| turn_away(socket, refused.detail()).await));
+    let admitted = api.gate.admit(&api.store, secret.as_deref(), from, api.clock.now()).await;
+    match admitted.and_then(|bearer| Caller::new(bearer).viewer().map(|_| ())) {
+        Ok(()) => {}
+        Err(refused) if refused.blames_the_token() => {
+            return Ok(upgrade.on_upgrade(async move |socket| turn_away(socket, refused.detail()).await));
+        }
+        Err(passing) => return Err(passing),
     }
     let seat = seat(&api)?;
     let viewer = viewer(&api, query.since).await?;
@@ -213,7 +221,7 @@ impl Session {
                     Some(Ok(_)) => continue,
                 },
                 _ = ping.tick() => {
-                    if !self.still_welcome().await {
+                    if is_unwelcome(&self.api, self.secret.as_deref()).await {
                         break Some(close(UNAUTHORIZED, "the token has ended"));
                     }
                     vec![Message::text(r#"{"type":"ping"}"#)]
@@ -259,10 +267,10 @@ impl Session {
         };
         Message::text(answer.to_string())
     }
+}
 
-    async fn still_welcome(&self) -> bool {
-        let admitted =
-            self.api.gate.admit(&self.api.store, self.secret.as_deref(), None, self.api.clock.now());
-        admitted.await.is_ok()
-    }
+/// Whether the token that opened a stream has ended since. As long as nobody can say, it has not.
+async fn is_unwelcome(api: &Api, secret: Option<&str>) -> bool {
+    let admitted = api.gate.admit(&api.store, secret, None, api.clock.now()).await;
+    admitted.is_err_and(|refused| refused.blames_the_token())
 }

@@ -58,6 +58,11 @@ impl ApiError {
         self
     }
 
+    /// Whether a better token would help, as opposed to another moment.
+    pub fn blames_the_token(&self) -> bool {
+        matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+    }
+
     pub fn detail(&self) -> &str {
         &self.detail
     }
@@ -103,7 +108,7 @@ impl From<store::Error> for ApiError {
             E::Busy => Self::too_many("queue_full", format!("{text}; send it again in a moment"), SOON),
             E::Unavailable(cause) => {
                 tracing::warn!(%cause, "the database is not available");
-                let detail = "the database does not answer; nothing was stored, send it again in a moment";
+                let detail = "the database does not answer; send it again in a moment";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", detail).retry_after(SOON)
             }
             E::Statement(_) | E::Corrupt { .. } => {

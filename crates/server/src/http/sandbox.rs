@@ -145,7 +145,14 @@ async fn get_logs(
     let events = api.store.event_page(&id, ask).await?.events;
     let mut text = String::new();
     for event in events.iter().rev() {
-        let data: String = event.event_data.get().chars().take(LOG_LINE_CHARS).collect();
+        // Between its parts JSON may hold line breaks.
+        let data: String = event
+            .event_data
+            .get()
+            .chars()
+            .take(LOG_LINE_CHARS)
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
         let _ = writeln!(
             text,
             "{} {:>6} {} {} {data}",

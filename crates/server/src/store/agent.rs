@@ -88,9 +88,12 @@ impl Store {
             ] {
                 let idle = tx.now - tx.rules.agent_ttl_idle * missed;
                 let running = tx.now - tx.rules.agent_ttl_running * missed;
+                // One that is degraded no longer says whether it was at work; what it holds does.
+                let at_work = "status = 'running' OR (status = 'degraded' AND EXISTS (SELECT 1 FROM sandboxes s \
+                               WHERE s.agent_id = agents.id AND s.live = 1))";
                 let sql = format!(
                     "SELECT id FROM agents WHERE status IN {from} AND last_heartbeat_at IS NOT NULL \
-                     AND last_heartbeat_at <= CASE WHEN status = 'running' THEN CAST($1 AS BIGINT) ELSE $2 END LIMIT $3"
+                     AND last_heartbeat_at <= CASE WHEN {at_work} THEN CAST($1 AS BIGINT) ELSE $2 END LIMIT $3"
                 );
                 let rows =
                     tx.query(&sql, params![running.as_microsecond(), idle.as_microsecond(), limit]).await?;

@@ -8,8 +8,12 @@ const LEVEL: i32 = 3;
 /// The largest content that is kept: what a request may bring, with room for encoding.
 const BYTES_MAX: usize = 64 * 1024 * 1024;
 
+pub(super) fn hash(content: &[u8]) -> String {
+    hex(&Sha256::digest(content))
+}
+
 pub(super) async fn put(tx: &mut Tx, content: &[u8]) -> Result<String, Error> {
-    let hash = hex(&Sha256::digest(content));
+    let hash = hash(content);
     let data = zstd::bulk::compress(content, LEVEL)
         .map_err(|error| Error::Unavailable(format!("content could not be compressed: {error}")))?;
     tx.execute(

@@ -121,6 +121,10 @@ async fn branch_of(tx: &mut Tx, id: &TaskId, row: &Row) -> Result<String, Error>
         None => Label::Task(short),
     };
     let name = branch::name(kind, row.parse::<Priority>("priority")?, label, &row.get::<String>("title")?);
+    if matches!(label, Label::Task(_)) {
+        // Named by its own id, it has no namesakes.
+        return Ok(name);
+    }
     let numbered = (2..=NAMESAKES_MAX).map(|n| format!("{name}-{n}"));
     let candidates: Vec<String> = std::iter::once(name.clone()).chain(numbered).collect();
     let sql = "SELECT branch_name FROM tasks WHERE project_id = $1 AND branch_name = ANY($2)";
@@ -145,9 +149,9 @@ async fn best(tx: &mut Tx, able: &[String]) -> Result<Option<TaskId>, Error> {
         READY.replace("AND ", "AND t.")
     );
     let per_project = tx.rules.max_concurrent_per_project;
-    let mut rows = tx.query(&format!("{} UNION ALL {}", first(0), first(1)), params![per_project]).await?;
     let window = tx.now + tx.rules.weights.deadline_window;
-    rows.extend(tx.query(&near, params![per_project, window]).await?);
+    let sql = format!("{} UNION ALL {} UNION ALL SELECT * FROM ({near}) AS near", first(0), first(1));
+    let mut rows = tx.query(&sql, params![per_project, window]).await?;
     if let Some(row) = rows.iter().find(|row| !fits(row, able)) {
         tracing::debug!(task.id = ?row.get::<String>("id"), "a task asks for more than the claimer can do");
         rows = passed_over(tx, open, per_project).await?;

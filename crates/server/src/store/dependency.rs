@@ -186,7 +186,7 @@ pub(super) async fn just_unblocked(tx: &mut Tx, id: &TaskId) -> Result<Vec<TaskI
     ids(&tx.query(sql, params![id]).await?)
 }
 
-async fn recount_waiting(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
+pub(super) async fn recount_waiting(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     let sql = format!(
         "UPDATE tasks SET unmet_dependencies = {UNMET} \
          WHERE id IN (SELECT task_id FROM dependencies WHERE depends_on = $1)"

@@ -17,6 +17,8 @@ pub struct Entry {
     /// For a sandbox's own event, its place among them.
     pub seq: Option<i64>,
     pub worker_seq: Option<i64>,
+    /// The worker's last number as of this event.
+    pub worker_last: i64,
     pub event_type: String,
     pub source: EventSource,
     /// A JSON object.
@@ -38,6 +40,7 @@ impl Entry {
             entity_id: entity_id.to_owned(),
             seq: None,
             worker_seq: None,
+            worker_last: 0,
             event_type: event_type.to_owned(),
             source: EventSource::System,
             data: payload.to_string(),
@@ -52,6 +55,7 @@ impl Entry {
             entity_id: row.get("entity_id")?,
             seq: row.get("seq")?,
             worker_seq: row.get("worker_seq")?,
+            worker_last: row.get("worker_last")?,
             event_type: row.get("event_type")?,
             source: row.parse("source")?,
             data: row.get("data")?,

@@ -19,8 +19,8 @@ pub enum Error {
     TokenEnded,
     #[error("{detail}")]
     Invalid { code: &'static str, detail: String },
-    /// More waits to be written than the queue holds.
-    #[error("too much is waiting to be written")]
+    /// The queue, of writes or of messages to one worker, is full.
+    #[error("as much is waiting already as may")]
     Busy,
     /// The database does not answer, or refuses for a reason that may pass. Nothing was acknowledged.
     #[error("the database is not available: {0}")]

@@ -23,6 +23,8 @@ use super::{
 };
 use crate::domain::report;
 
+const MESSAGE_INJECTED: &str = "agent.message_injected";
+
 /// Events to be stored for one sandbox, all or none.
 pub struct Append {
     pub sandbox_id: SandboxId,
@@ -120,18 +122,17 @@ async fn streams(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<Sandbox
     ids.dedup();
     let rows = tx
         .query(
-            "SELECT s.id, s.task_id, s.status, s.generation, s.reports_until, s.lease_expires_at, \
-             (SELECT max(e.seq) FROM events e WHERE e.entity_id = s.id AND e.seq IS NOT NULL) AS last_seq, \
-             (SELECT max(e.worker_seq) FROM events e WHERE e.entity_id = s.id AND e.worker_seq IS NOT NULL) \
-             AS last_worker_seq FROM sandboxes s WHERE s.id = ANY($1)",
+            "SELECT s.id, s.task_id, s.status, s.generation, s.reports_until, e.seq, e.worker_last FROM sandboxes s \
+             LEFT JOIN events e ON e.entity_id = s.id AND e.seq IS NOT NULL AND e.seq = \
+             (SELECT max(x.seq) FROM events x WHERE x.entity_id = s.id AND x.seq IS NOT NULL) WHERE s.id = ANY($1)",
             params![ids],
         )
         .await?;
     let stream = |row: &Row| {
         let reporter = Reporter::read(row)?;
         let stream = Stream {
-            last_seq: row.get::<Option<i64>>("last_seq")?.unwrap_or(0),
-            last_worker_seq: row.get::<Option<i64>>("last_worker_seq")?.unwrap_or(0),
+            last_seq: row.get::<Option<i64>>("seq")?.unwrap_or(0),
+            last_worker_seq: row.get::<Option<i64>>("worker_last")?.unwrap_or(0),
             heard: false,
             beat: false,
             counts: BTreeMap::new(),
@@ -148,11 +149,20 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
         return Err(Error::TokenEnded);
     }
     let mut known = Vec::with_capacity(append.events.len());
-    let mut expected = stream.last_worker_seq + 1;
+    let next = stream.last_worker_seq + 1;
+    let mut expected = next;
     for event in &append.events {
+        if means_something(event) {
+            json(event.event_data.get())?;
+        }
         known.push(match event.worker_seq {
-            Some(n) if n > expected => return Err(Error::SequenceGap { got: n, expected }),
-            Some(n) if n < expected => Some(find_repeated(tx, &append.sandbox_id, event, n).await?),
+            // Nothing of the batch is taken, so all of it is to be sent again.
+            Some(n) if n > expected => return Err(Error::SequenceGap { got: n, expected: next }),
+            Some(n) if n < next => Some(find_repeated(tx, stream, event, n).await?),
+            Some(n) if n < expected => {
+                let detail = format!("worker_seq {n} comes twice in one batch");
+                return Err(Error::conflict("sequence_conflict", detail));
+            }
             Some(_) => {
                 expected += 1;
                 None
@@ -170,8 +180,14 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
     Ok(())
 }
 
+/// Whether its data is read when it is stored, and so must be readable.
+fn means_something(event: &NewEvent) -> bool {
+    report::is_trigger(&event.event_type) || event.event_type == MESSAGE_INJECTED
+}
+
 /// The event that the worker has sent before under this number; other content under it is a conflict.
-async fn find_repeated(tx: &mut Tx, sandbox: &SandboxId, event: &NewEvent, n: i64) -> Result<Placed, Error> {
+async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -> Result<Placed, Error> {
+    let sandbox = &stream.reporter.id;
     let same = |event_type: &str, source: EventSource, data: &str| {
         event.event_type == event_type && event.source == source && keep::matches(event, data)
     };
@@ -191,11 +207,13 @@ async fn find_repeated(tx: &mut Tx, sandbox: &SandboxId, event: &NewEvent, n: i6
             Err(other())
         };
     }
+    // Numbers have no gap, so the event lies behind at most as many others as came without a number.
+    let unnumbered = stream.last_seq - stream.last_worker_seq;
     let row = tx
         .query_one(
-            "SELECT pos, seq, event_type, source, data, created_at FROM events \
-             WHERE entity_id = $1 AND worker_seq = $2 AND worker_seq IS NOT NULL",
-            params![sandbox, n],
+            "SELECT pos, seq, event_type, source, data, created_at FROM events WHERE entity_id = $1 \
+             AND seq IS NOT NULL AND seq >= $2 AND seq <= $3 AND worker_seq = $2",
+            params![sandbox, n, n.saturating_add(unnumbered)],
         )
         .await?;
     match row {
@@ -226,7 +244,7 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
     let mut refused = None;
     if report::is_trigger(&event.event_type) {
         refused = task::report(tx, &mut stream.reporter, &event.event_type, event.event_data.get()).await?;
-    } else if event.event_type == "agent.message_injected" {
+    } else if event.event_type == MESSAGE_INJECTED {
         message::injected_by_event(tx, &stream.reporter.id, event.event_data.get()).await?;
     }
     if stream.reporter.status == SandboxStatus::Creating {
@@ -239,6 +257,7 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
         entity_id: stream.reporter.id.to_string(),
         seq: Some(seq),
         worker_seq: event.worker_seq,
+        worker_last: stream.last_worker_seq,
         event_type: event.event_type.clone(),
         source: event.source,
         data,
@@ -317,7 +336,7 @@ impl Store {
         self.read(async move |tx| {
             let rows = tx
                 .query(
-                    "SELECT pos, entity_type, entity_id, seq, worker_seq, event_type, source, data, created_at \
+                    "SELECT pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, source, data, created_at \
                      FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
                     params![pos, limit],
                 )

@@ -16,6 +16,8 @@ use super::{
 
 /// A diff up to this many bytes stays in its event.
 const DIFF_BYTES_INLINE: usize = 5000;
+/// A session's name is a key, and an index takes no more than a few kilobytes.
+const SESSION_ID_BYTES_MAX: usize = 200;
 
 /// The data to store for an event, after its large parts have been put aside.
 pub(super) async fn extract(
@@ -40,9 +42,8 @@ pub(super) async fn extract(
         Large::Transcript { session_id, .. } => {
             tx.execute(
                 "INSERT INTO transcripts (session_id, sandbox_id, task_id, blob_hash, created_at) \
-                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (session_id) DO UPDATE SET \
-                 blob_hash = excluded.blob_hash, created_at = excluded.created_at \
-                 WHERE transcripts.sandbox_id = excluded.sandbox_id",
+                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (sandbox_id, session_id) DO UPDATE SET \
+                 blob_hash = excluded.blob_hash, created_at = excluded.created_at",
                 params![session_id, &from.id, from.task_id.as_ref(), hash, tx.now],
             )
             .await?;
@@ -51,7 +52,7 @@ pub(super) async fn extract(
     Ok(data)
 }
 
-/// Whether an event repeats what is stored as `data`.
+/// Whether an event repeats what is stored as `data`, which names what was put aside by its hash.
 pub(super) fn matches(event: &NewEvent, data: &str) -> bool {
     match split(event) {
         Some((split, _)) => split == data,
@@ -87,11 +88,14 @@ fn split(event: &NewEvent) -> Option<(String, Large)> {
         object.insert("full_diff".to_owned(), Json::Null);
         object.insert("full_diff_available".to_owned(), Json::Bool(true));
         object.insert("full_diff_size".to_owned(), content.chars().count().into());
+        object.insert("full_diff_sha256".to_owned(), blob::hash(content.as_bytes()).into());
         Large::Diff { file_path: text(object, "file_path").unwrap_or_default(), content }
     } else {
         let content = text(object, "transcript_b64").filter(|transcript| !transcript.is_empty())?;
-        let session_id = text(object, "session_id").filter(|id| !id.is_empty())?;
+        let session_id =
+            text(object, "session_id").filter(|id| !id.is_empty() && id.len() <= SESSION_ID_BYTES_MAX)?;
         object.remove("transcript_b64");
+        object.insert("transcript_sha256".to_owned(), blob::hash(content.as_bytes()).into());
         Large::Transcript { session_id, content }
     };
     Some((data.to_string(), large))

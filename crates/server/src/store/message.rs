@@ -78,9 +78,10 @@ impl Store {
         self.write(async move |tx| {
             let sql = format!(
                 "SELECT {COLUMNS} FROM messages WHERE sandbox_id = $1 AND state IN ('queued', 'delivered') \
-                 AND offer_at <= $2 ORDER BY seq LIMIT $3"
+                 AND offer_at <= $2 AND deliveries < $3 ORDER BY seq LIMIT $4"
             );
-            let rows = tx.query(&sql, params![&to, tx.now, limit]).await?;
+            let values = params![&to, tx.now, tx.rules.message_deliveries_max, limit];
+            let rows = tx.query(&sql, values).await?;
             let mut messages = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
             let offer_at = tx.now + tx.rules.message_offer_again_after;
             for message in &mut messages {
@@ -102,8 +103,9 @@ impl Store {
         self.read(async move |tx| {
             sandbox::must_exist(tx, &to).await?;
             let sql = "SELECT 1 AS found FROM messages WHERE sandbox_id = $1 AND state IN ('queued', 'delivered') \
-                       AND offer_at <= $2 LIMIT 1";
-            Ok(tx.query_one(sql, params![&to, tx.now]).await?.is_some())
+                       AND offer_at <= $2 AND deliveries < $3 LIMIT 1";
+            let values = params![&to, tx.now, tx.rules.message_deliveries_max];
+            Ok(tx.query_one(sql, values).await?.is_some())
         })
         .await
     }

@@ -3,6 +3,8 @@
 use std::{collections::HashMap, rc::Rc, time::Duration};
 
 use bytes::BytesMut;
+use futures_util::future::{join, join_all};
+use tokio::task::AbortHandle;
 use tokio_postgres::{
     Client, Config, Connection, NoTls, Socket, Statement,
     config::{Host, SslMode},
@@ -21,10 +23,15 @@ const WRITE_LOCK: i64 = 0x6f6d_6f69;
 pub(super) const MIGRATION_LOCK: i64 = WRITE_LOCK + 1;
 /// Processes tell each other of new rows here; the notice carries the last position.
 pub(super) const CHANNEL: &str = "omoi_events";
+/// The database itself ends a statement that takes too long; if nothing comes even then, it is not there.
+const MARGIN: Duration = Duration::from_secs(1);
+/// So that a connection on which we only listen is found dead.
+const KEEPALIVE: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
 pub(super) struct Address {
     config: Config,
+    connect_timeout: Duration,
     statement_timeout: Duration,
 }
 
@@ -34,7 +41,8 @@ impl Address {
             Error::invalid("database_url", format!("database.url is not readable: {error}"))
         })?;
         config.connect_timeout(connect).application_name("omoi").tcp_user_timeout(statement_timeout);
-        Ok(Self { config, statement_timeout })
+        config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(3);
+        Ok(Self { config, connect_timeout: connect, statement_timeout })
     }
 
     /// Across a network the connection is encrypted unless `sslmode=disable` says otherwise.
@@ -53,13 +61,21 @@ impl Address {
     }
 
     pub async fn connect(&self) -> Result<PgConn, Error> {
-        let client = if self.wants_tls() {
+        let (client, driver) = if self.wants_tls() {
             let tls = super::tls::connector()?;
             spawn(self.connected(tls).await?)
         } else {
             spawn(self.connected(NoTls).await?)
         };
-        let conn = PgConn { client, statements: HashMap::new() };
+        let patience = self.statement_timeout + MARGIN;
+        let mut conn = PgConn {
+            client,
+            driver,
+            patience,
+            silent: false,
+            statements: HashMap::new(),
+            pending: Vec::new(),
+        };
         let limit = self.statement_timeout.as_millis();
         conn.batch(&format!(
             "SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {limit}; \
@@ -73,7 +89,9 @@ impl Address {
     where
         T: MakeTlsConnect<Socket>,
     {
-        self.config.connect(tls).await.map_err(fault)
+        // The driver's own limit ends once the socket is open; whoever listens there may still say nothing.
+        let connected = tokio::time::timeout(self.connect_timeout, self.config.connect(tls)).await;
+        connected.map_err(|_| said_nothing(self.connect_timeout))?.map_err(fault)
     }
 
     /// Calls `heard` with the position in each notice, until the connection ends.
@@ -86,16 +104,16 @@ impl Address {
     }
 }
 
-fn spawn<S>((client, connection): (Client, Connection<Socket, S>)) -> Client
+fn spawn<S>((client, connection): (Client, Connection<Socket, S>)) -> (Client, AbortHandle)
 where
     S: tokio_postgres::tls::TlsStream + Unpin + Send + 'static,
 {
-    tokio::spawn(async move {
+    let driver = tokio::spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a database connection ended");
         }
     });
-    client
+    (client, driver.abort_handle())
 }
 
 async fn listen<S>(
@@ -130,72 +148,132 @@ where
 
 pub(super) struct PgConn {
     client: Client,
+    driver: AbortHandle,
+    patience: Duration,
+    /// The database kept us waiting, so nobody knows what it still does for us here.
+    silent: bool,
     statements: HashMap<String, Statement>,
+    /// Said with the next question, so that many statements cost one round trip.
+    pending: Vec<Pending>,
+}
+
+/// A statement nobody waits for the answer of. If it fails, so does the next question.
+enum Pending {
+    Plain(String),
+    Prepared(Statement, Vec<Value>),
+}
+
+impl Pending {
+    async fn say(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+        match self {
+            Self::Plain(sql) => client.batch_execute(sql).await,
+            Self::Prepared(statement, params) => {
+                client.execute(statement, &borrowed(params)).await.map(|_| ())
+            }
+        }
+    }
+}
+
+impl Drop for PgConn {
+    fn drop(&mut self) {
+        // Otherwise it would go on waiting for its answer, and the database for us.
+        if self.silent {
+            self.driver.abort();
+        }
+    }
 }
 
 impl PgConn {
     pub fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.silent || self.client.is_closed()
     }
 
-    pub async fn batch(&self, sql: &str) -> Result<(), Error> {
-        self.client.batch_execute(sql).await.map_err(fault)
+    /// Asks one thing, behind all that is pending.
+    async fn ask<T>(
+        &mut self,
+        question: impl AsyncFnOnce(&Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Error> {
+        let pending = std::mem::take(&mut self.pending);
+        let client = &self.client;
+        let said = join_all(pending.iter().map(|pending| pending.say(client)));
+        match tokio::time::timeout(self.patience, join(said, question(client))).await {
+            Ok((said, answer)) => {
+                said.into_iter().collect::<Result<(), _>>().map_err(fault)?;
+                answer.map_err(fault)
+            }
+            Err(_) => {
+                self.silent = true;
+                Err(said_nothing(self.patience))
+            }
+        }
     }
 
-    pub async fn begin_writing(&mut self) -> Result<(), Error> {
-        self.batch(&format!("BEGIN; SELECT pg_advisory_xact_lock({WRITE_LOCK})")).await
+    pub async fn batch(&mut self, sql: &str) -> Result<(), Error> {
+        self.ask(async |client| client.batch_execute(sql).await).await
+    }
+
+    pub fn begin_writing(&mut self) {
+        let sql = format!("BEGIN; SELECT pg_advisory_xact_lock({WRITE_LOCK})");
+        self.pending = vec![Pending::Plain(sql)];
     }
 
     pub async fn rollback(&mut self) -> Result<(), Error> {
+        self.pending.clear();
         if self.is_closed() { Ok(()) } else { self.batch("ROLLBACK").await }
     }
 
     pub async fn query(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
-        self.rows(sql, &borrowed(&params)).await
-    }
-
-    async fn rows(&mut self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
         let statement = self.prepared(sql).await?;
-        let rows = self.client.query(&statement, params).await.map_err(fault)?;
-        let columns: Rc<[String]> = statement.columns().iter().map(|c| c.name().to_owned()).collect();
-        let row = |row: &tokio_postgres::Row| {
-            let values = (0..columns.len()).map(|at| row.try_get(at).map_err(fault));
-            Ok(Row { columns: Rc::clone(&columns), values: values.collect::<Result<_, Error>>()? })
-        };
-        rows.iter().map(row).collect()
+        let rows = self.ask(async |client| client.query(&statement, &borrowed(&params)).await).await?;
+        read(&statement, &rows)
     }
 
-    pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<u64, Error> {
+    /// The last question of a transaction and its commit, in one round trip. If the question fails, the commit
+    /// undoes the transaction.
+    pub async fn query_and_commit(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         let statement = self.prepared(sql).await?;
-        self.client.execute(&statement, &borrowed(&params)).await.map_err(fault)
+        let params = borrowed(&params);
+        let (rows, committed) = self
+            .ask(async |client| {
+                Ok(join(client.query(&statement, &params), client.batch_execute("COMMIT")).await)
+            })
+            .await?;
+        let rows = rows.map_err(fault)?;
+        committed.map_err(fault)?;
+        read(&statement, &rows)
     }
 
-    /// For whole columns, which `Value` does not carry.
-    pub async fn query_raw(
-        &mut self,
-        sql: &str,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Option<Row>, Error> {
-        Ok(self.rows(sql, params).await?.into_iter().next())
-    }
-
-    pub async fn execute_raw(&mut self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
+    pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
         let statement = self.prepared(sql).await?;
-        self.client.execute(&statement, params).await.map_err(fault)
+        self.pending.push(Pending::Prepared(statement, params));
+        Ok(())
     }
 
     async fn prepared(&mut self, sql: &str) -> Result<Statement, Error> {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(sql).await.map_err(fault)?;
+        let statement = self.ask(async |client| client.prepare(sql).await).await?;
         self.statements.insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
 }
 
+fn read(statement: &Statement, rows: &[tokio_postgres::Row]) -> Result<Vec<Row>, Error> {
+    let columns: Rc<[String]> = statement.columns().iter().map(|c| c.name().to_owned()).collect();
+    let row = |row: &tokio_postgres::Row| {
+        let values = (0..columns.len()).map(|at| row.try_get(at).map_err(fault));
+        Ok(Row { columns: Rc::clone(&columns), values: values.collect::<Result<_, Error>>()? })
+    };
+    rows.iter().map(row).collect()
+}
+
 fn borrowed(params: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
     params.iter().map(|p| p as &(dyn ToSql + Sync)).collect()
+}
+
+fn said_nothing(for_so_long: Duration) -> Error {
+    Error::Unavailable(format!("it has said nothing for {for_so_long:?}"))
 }
 
 /// A refusal by the server that a repeat would meet again is a defect of ours; everything else may pass.
@@ -223,6 +301,7 @@ impl ToSql for Value {
             Self::Text(text) => text.to_sql(ty, out),
             Self::Bytes(bytes) => bytes.to_sql(ty, out),
             Self::Texts(texts) => texts.to_sql(ty, out),
+            Self::Ints(ints) => ints.to_sql(ty, out),
         }
     }
 

@@ -68,9 +68,25 @@ pub(super) fn query(conn: &Connection, sql: &str, params: Vec<Value>) -> Result<
     Ok(answer)
 }
 
-pub(super) fn execute(conn: &Connection, sql: &str, params: Vec<Value>) -> Result<u64, Error> {
+/// Runs one statement for each row, prepared once.
+pub(super) fn execute_each(
+    conn: &Connection,
+    sql: &str,
+    rows: impl Iterator<Item = Vec<Value>>,
+) -> Result<(), Error> {
+    let mut statement = prepare(conn, sql, vec![])?;
+    for row in rows {
+        for (at, value) in row.into_iter().enumerate() {
+            bind(&mut statement, at + 1, value).map_err(fault)?;
+        }
+        statement.raw_execute().map_err(fault)?;
+    }
+    Ok(())
+}
+
+pub(super) fn execute(conn: &Connection, sql: &str, params: Vec<Value>) -> Result<(), Error> {
     let mut statement = prepare(conn, sql, params)?;
-    statement.raw_execute().map(|n| n as u64).map_err(fault)
+    statement.raw_execute().map(|_| ()).map_err(fault)
 }
 
 fn prepare<'c>(
@@ -78,7 +94,10 @@ fn prepare<'c>(
     sql: &str,
     params: Vec<Value>,
 ) -> Result<rusqlite::CachedStatement<'c>, Error> {
-    let mut statement = conn.prepare_cached(&translate(sql)).map_err(fault)?;
+    let sql = translate(sql);
+    #[cfg(debug_assertions)]
+    plan::check(conn, &sql);
+    let mut statement = conn.prepare_cached(&sql).map_err(fault)?;
     for (at, value) in params.into_iter().enumerate() {
         bind(&mut statement, at + 1, value).map_err(fault)?;
     }
@@ -93,6 +112,7 @@ fn bind(statement: &mut Statement<'_>, at: usize, value: Value) -> rusqlite::Res
         Value::Text(text) => statement.raw_bind_parameter(at, text),
         Value::Bytes(bytes) => statement.raw_bind_parameter(at, bytes),
         Value::Texts(texts) => statement.raw_bind_parameter(at, serde_json::Value::from(texts).to_string()),
+        Value::Ints(ints) => statement.raw_bind_parameter(at, serde_json::Value::from(ints).to_string()),
     }
 }
 
@@ -145,6 +165,42 @@ pub(super) fn fault(error: rusqlite::Error) -> Error {
         )
     );
     if passing { Error::Unavailable(error.to_string()) } else { Error::Statement(error.to_string()) }
+}
+
+/// In a debug build, and so in every test, a statement that would read a whole table that grows is a defect.
+#[cfg(debug_assertions)]
+mod plan {
+    use std::{cell::RefCell, collections::HashSet};
+
+    const GROWING: &[&str] =
+        &["events", "event_counts", "tasks", "sandboxes", "messages", "tokens", "audit", "dependencies"];
+
+    thread_local! {
+        static CHECKED: RefCell<HashSet<String>> = RefCell::default();
+    }
+
+    pub fn check(conn: &rusqlite::Connection, sql: &str) {
+        let is_new = CHECKED.with_borrow_mut(|checked| checked.insert(sql.to_owned()));
+        // The first rows in the order of the table itself are found without an index.
+        let takes_first = sql.contains(" LIMIT ") && !sql.contains(" WHERE ");
+        if !is_new || takes_first {
+            return;
+        }
+        let Ok(mut explained) = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")) else { return };
+        let mut rows = explained.raw_query();
+        while let Ok(Some(row)) = rows.next() {
+            let step: String = row.get("detail").unwrap_or_default();
+            let whole = step.strip_prefix("SCAN ").filter(|of| !of.contains(" USING ")).map(str::to_owned);
+            if let Some(alias) = whole {
+                let names = GROWING.iter().any(|table| {
+                    alias == *table
+                        || sql.contains(&format!("{table} {alias} "))
+                        || sql.ends_with(&format!("{table} {alias}"))
+                });
+                assert!(!names, "reads all of {alias}: {sql}");
+            }
+        }
+    }
 }
 
 #[cfg(test)]

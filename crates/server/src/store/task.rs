@@ -1,8 +1,6 @@
 //! Tasks: what there is to do and what became of it. Every change of status goes through the rules in
 //! `domain::task`, in the transaction that read the state.
 
-use std::collections::HashMap;
-
 use omoi_protocol::{
     DependencyPolicy, FailureKind, Priority, ProjectId, SandboxStatus, TaskId, TaskStatus, TicketId,
     sandbox::{TaskComplete, TaskCompleted},
@@ -14,7 +12,7 @@ use super::{
     Ask, Error, Store, Tx, dependency, event,
     sandbox::{self, Reporter},
     ticket,
-    value::{Row, Value, params},
+    value::{Row, params},
 };
 use crate::domain::{
     lease::Lease,
@@ -32,7 +30,8 @@ const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task_id, t.phas
     t.timeout_seconds, t.deadline_at, t.execution_config, t.result, t.failure_kind, t.error_message, t.created_at, \
     t.updated_at, t.started_at, t.completed_at, \
     (SELECT s.id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS sandbox_id, \
-    (SELECT s.agent_id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS agent_id";
+    (SELECT s.agent_id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS agent_id, \
+    (SELECT string_agg(d.depends_on, ',') FROM dependencies d WHERE d.task_id = t.id) AS depends_on";
 
 /// Which tasks are wanted.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +69,7 @@ impl Store {
             }
             let (sql, values) = ask.order_limit("t.id DESC", limit);
             let rows = tx.query(&sql, values).await?;
-            read_all(tx, &rows).await
+            read_all(tx, &rows)
         })
         .await
     }
@@ -452,6 +451,7 @@ async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) ->
         Effect::OfferAfresh => {
             let sql = "UPDATE tasks SET retry_count = 0, not_before = NULL WHERE id = $1";
             tx.execute(sql, params![&stored.id]).await?;
+            dependency::recount_waiting(tx, &stored.id).await?;
             rank(tx, std::slice::from_ref(&stored.id)).await
         }
         Effect::ReleaseDependants => dependency::release(tx, &stored.id).await,
@@ -592,32 +592,25 @@ pub(super) async fn must_exist(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
 
 pub(super) async fn get(tx: &mut Tx, id: &TaskId) -> Result<Task, Error> {
     let rows = tx.query(&format!("SELECT {COLUMNS} FROM tasks t WHERE t.id = $1"), params![id]).await?;
-    let task = read_all(tx, &rows).await?.pop();
+    let task = read_all(tx, &rows)?.pop();
     task.ok_or_else(|| Error::not_found("task", id))
 }
 
-async fn read_all(tx: &mut Tx, rows: &[Row]) -> Result<Vec<Task>, Error> {
-    let names: Vec<String> = rows.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
-    let mut dependencies: HashMap<String, Vec<TaskId>> = HashMap::new();
-    let sql = "SELECT task_id, depends_on FROM dependencies WHERE task_id = ANY($1) ORDER BY depends_on";
-    for row in tx.query(sql, vec![Value::Texts(names)]).await? {
-        dependencies.entry(row.get("task_id")?).or_default().push(row.parse("depends_on")?);
-    }
-    let now = tx.now;
-    let weights = &tx.rules.weights;
-    rows.iter()
-        .map(|row| {
-            let waits_for = dependencies.remove(&row.get::<String>("id")?).unwrap_or_default();
-            read(row, waits_for, score::score(&facts(row)?, weights, now))
-        })
-        .collect()
+fn read_all(tx: &Tx, rows: &[Row]) -> Result<Vec<Task>, Error> {
+    rows.iter().map(|row| read(row, score::score(&facts(row)?, &tx.rules.weights, tx.now))).collect()
 }
 
-fn read(row: &Row, dependencies: Vec<TaskId>, score: f64) -> Result<Task, Error> {
+fn read(row: &Row, score: f64) -> Result<Task, Error> {
     let status: TaskStatus = row.parse("status")?;
     // What is offered belongs to nobody, whoever held it before.
     let held = status != TaskStatus::Pending;
     let result: Option<String> = row.get("result")?;
+    let depends_on: Option<String> = row.get("depends_on")?;
+    let depends_on = depends_on.iter().flat_map(|ids| ids.split(','));
+    let mut dependencies: Vec<TaskId> = depends_on
+        .map(|id| id.parse().map_err(|_| Error::corrupt("depends_on", "not readable")))
+        .collect::<Result<_, _>>()?;
+    dependencies.sort();
     Ok(Task {
         id: row.parse("id")?,
         project_id: row.parse("project_id")?,

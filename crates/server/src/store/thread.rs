@@ -2,11 +2,15 @@
 //! for, so a future over it is ready at once; PostgreSQL's threads run a small runtime each.
 
 use std::{
+    cell::Cell,
+    panic::AssertUnwindSafe,
     path::Path,
+    rc::Rc,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use tokio::{
     sync::{Mutex as AsyncMutex, mpsc, oneshot},
     task::LocalSet,
@@ -115,7 +119,7 @@ fn sqlite_writer(
     };
     while let Some(first) = writer.queue.blocking_recv() {
         let batch = writer.gather(first);
-        at_once(writer.write(&mut tx, batch));
+        at_once(write(&writer, &mut tx, batch));
     }
 }
 
@@ -129,10 +133,19 @@ fn sqlite_reader(conn: rusqlite::Connection, rules: Arc<Rules>, clock: &Clock, r
     }
 }
 
+/// A panic is a defect of one request and must not take the thread with it. Whoever waited is told that the store
+/// has stopped, which to them it has.
+async fn write(writer: &Writer, tx: &mut Tx, batch: Vec<Item>) {
+    if AssertUnwindSafe(writer.write(tx, batch)).catch_unwind().await.is_err() {
+        tx.rollback().await;
+    }
+}
+
 async fn answer(tx: &mut Tx, mut job: Box<dyn Job>) {
-    match job.run(tx).await {
-        Ran::Done | Ran::Refused => job.finish(Ok(())),
-        Ran::Fault(fault) => job.finish(Err(fault)),
+    match AssertUnwindSafe(job.run(tx)).catch_unwind().await {
+        Ok(Ran::Done | Ran::Refused) => job.finish(Ok(())),
+        Ok(Ran::Fault(fault)) => job.finish(Err(fault)),
+        Err(_) => job.finish(Err(Error::Statement("the request panicked".to_owned()))),
     }
 }
 
@@ -155,7 +168,7 @@ async fn postgres_writer(
     while let Some(first) = writer.queue.recv().await {
         let batch = writer.gather(first);
         match link.tx().await {
-            Ok(tx) => writer.write(tx, batch).await,
+            Ok(tx) => write(&writer, tx, batch).await,
             Err(error) => Writer::refuse(batch, &error),
         }
     }
@@ -163,8 +176,9 @@ async fn postgres_writer(
 
 async fn postgres_readers(address: Address, rules: Arc<Rules>, clock: Clock, reads: Reads, count: usize) {
     let reads = Arc::new(AsyncMutex::new(reads));
+    let connected = Rc::new(Cell::new(0));
     let readers = (0..count.max(1)).map(|_| {
-        let link = Link::new(address.clone(), rules.clone());
+        let link = Link { connected: connected.clone(), ..Link::new(address.clone(), rules.clone()) };
         tokio::task::spawn_local(postgres_reader(link, clock.clone(), reads.clone()))
     });
     for reader in readers.collect::<Vec<_>>() {
@@ -174,6 +188,10 @@ async fn postgres_readers(address: Address, rules: Arc<Rules>, clock: Clock, rea
 
 async fn postgres_reader(mut link: Link, clock: Clock, reads: Arc<AsyncMutex<Reads>>) {
     loop {
+        // One without a connection leaves the work to those that have one.
+        while link.connected.get() > 0 && link.tx().await.is_err() {
+            tokio::time::sleep_until(link.not_before).await;
+        }
         let next = reads.lock().await.recv().await;
         let Some(job) = next else { return };
         match link.tx().await {
@@ -193,11 +211,20 @@ struct Link {
     tx: Option<Tx>,
     not_before: Instant,
     last_error: String,
+    /// How many of those that share the work have a connection, for all they know.
+    connected: Rc<Cell<usize>>,
 }
 
 impl Link {
     fn new(address: Address, rules: Arc<Rules>) -> Self {
-        Self { address, rules, tx: None, not_before: Instant::now(), last_error: String::new() }
+        Self {
+            address,
+            rules,
+            tx: None,
+            not_before: Instant::now(),
+            last_error: String::new(),
+            connected: Rc::default(),
+        }
     }
 
     async fn tx(&mut self) -> Result<&mut Tx, Error> {
@@ -206,12 +233,17 @@ impl Link {
             Conn::Sqlite(_) => false,
         });
         if lost {
-            self.tx = None;
+            if self.tx.take().is_some() {
+                self.connected.update(|count| count - 1);
+            }
             if Instant::now() < self.not_before {
                 return Err(Error::Unavailable(self.last_error.clone()));
             }
             match self.address.connect().await {
-                Ok(conn) => self.tx = Some(Tx::new(Conn::Postgres(Box::new(conn)), self.rules.clone())),
+                Ok(conn) => {
+                    self.tx = Some(Tx::new(Conn::Postgres(Box::new(conn)), self.rules.clone()));
+                    self.connected.update(|count| count + 1);
+                }
                 Err(error) => {
                     self.not_before = Instant::now() + RECONNECT_PAUSE;
                     self.last_error = error.to_string();

@@ -49,8 +49,8 @@ impl Tx {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 
-    /// How many rows it changed.
-    pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<u64, Error> {
+    /// A statement that changes rows. On PostgreSQL it goes out with the next question, and a fault of it shows there.
+    pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
         self.writes += 1;
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::execute(conn, sql, params),
@@ -89,18 +89,17 @@ impl Tx {
         self.writes = 0;
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::batch(conn, "BEGIN IMMEDIATE"),
-            Conn::Postgres(conn) => conn.begin_writing().await,
+            Conn::Postgres(conn) => {
+                conn.begin_writing();
+                Ok(())
+            }
         }
     }
 
     /// Writes the outbox and commits. The rows come back with their positions.
     pub(super) async fn commit(&mut self) -> Result<Vec<Entry>, Error> {
         audit::flush(self).await?;
-        bulk::insert_events(self).await?;
-        match &mut self.conn {
-            Conn::Sqlite(conn) => sqlite::batch(conn, "COMMIT")?,
-            Conn::Postgres(conn) => conn.batch("COMMIT").await?,
-        }
+        bulk::insert_events_and_commit(self).await?;
         Ok(std::mem::take(&mut self.rows))
     }
 

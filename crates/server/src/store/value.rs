@@ -15,6 +15,8 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// A list to compare with by `= ANY($n)` or `<> ALL($n)`.
     Texts(Vec<String>),
+    /// A whole column, for PostgreSQL alone.
+    Ints(Vec<Option<i64>>),
 }
 
 /// Values by position: `params![id, now]`.

@@ -23,10 +23,14 @@ pub enum On {
     Postgres,
 }
 
-/// Runs each test on both databases: `on_both! { async fn name(app: App) { … } }`.
+/// Runs each test on both databases: `on_both! { async fn name(app: App) { … } }`. A changed configuration comes
+/// first: `on_both! { |config| config.message.queue_max = 3 => async fn … }`.
 #[macro_export]
 macro_rules! on_both {
-    ($($(#[$attr:meta])* async fn $name:ident($app:ident: App) $body:block)*) => {$(
+    ($($(#[$attr:meta])* async fn $name:ident($app:ident: App) $body:block)*) => {
+        $crate::on_both! { |_| {} => $($(#[$attr])* async fn $name($app: App) $body)* }
+    };
+    ($change:expr => $(#[$attr:meta])* async fn $name:ident($app:ident: App) $body:block $($more:tt)*) => {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
@@ -36,16 +40,18 @@ macro_rules! on_both {
             $(#[$attr])*
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sqlite() {
-                run($crate::app::App::start($crate::app::On::Sqlite).await).await;
+                run($crate::app::App::start_with($crate::app::On::Sqlite, $change).await).await;
             }
 
             $(#[$attr])*
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn postgres() {
-                run($crate::app::App::start($crate::app::On::Postgres).await).await;
+                run($crate::app::App::start_with($crate::app::On::Postgres, $change).await).await;
             }
         }
-    )*};
+        $crate::on_both! { $change => $($more)* }
+    };
+    ($change:expr =>) => {};
 }
 
 pub struct App {
@@ -127,6 +133,24 @@ impl App {
             server: Some(server),
             _dir: dir,
             _database: database,
+        }
+    }
+
+    /// A second server on the same PostgreSQL.
+    pub async fn beside(&self) -> Self {
+        assert!(self._database.is_some(), "only a PostgreSQL is shared");
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: dir.path().to_owned(), ..self.config.clone() };
+        let server = Server::start(config.clone(), self.clock.clone()).await.unwrap();
+        Self {
+            base: format!("http://{}", server.address),
+            token: self.token.clone(),
+            http: self.http.clone(),
+            clock: self.clock.clone(),
+            config,
+            server: Some(server),
+            _dir: dir,
+            _database: None,
         }
     }
 
@@ -240,6 +264,31 @@ pub async fn answer(request: reqwest::RequestBuilder) -> Answer {
     Answer { status, body, headers }
 }
 
+/// What must come, and comes at once unless something is broken.
+#[track_caller]
+pub fn soon<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
+    let caller = std::panic::Location::caller();
+    async move {
+        let waited = tokio::time::timeout(SOON, work).await;
+        waited.unwrap_or_else(|_| panic!("nothing came within {SOON:?}, at {caller}"))
+    }
+}
+
+const SOON: Duration = Duration::from_secs(30);
+
+/// Asks until there is an answer, for what tells nobody when it happens.
+#[track_caller]
+pub fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> impl Future<Output = T> {
+    soon(async move {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+}
+
 pub fn unique(word: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("{word}_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
@@ -248,15 +297,31 @@ pub fn unique(word: &str) -> String {
 /// A database of its own on the private PostgreSQL, dropped at the end.
 pub struct Database {
     pub url: String,
+    name: String,
 }
 
 impl Database {
     pub async fn create() -> Self {
         let server = postgres_url();
-        let name = unique("omoi_test");
+        // Process ids come round again, and a test that was killed leaves its database behind.
+        let mut bytes = [0u8; 8];
+        getrandom::fill(&mut bytes).unwrap();
+        let name = format!("omoi_test_{:016x}", u64::from_be_bytes(bytes));
         execute(&server, &format!("CREATE DATABASE {name}")).await;
         let (rest, _) = server.rsplit_once('/').unwrap();
-        Self { url: format!("{rest}/{name}") }
+        Self { url: format!("{rest}/{name}"), name }
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        let sql = format!("DROP DATABASE {} WITH (FORCE)", self.name);
+        // A runtime of its own, since this may run on a thread of one.
+        let dropped = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(execute(&postgres_url(), &sql));
+        });
+        let _ = dropped.join();
     }
 }
 

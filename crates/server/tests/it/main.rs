@@ -2,5 +2,24 @@
 #![allow(clippy::unwrap_used)]
 
 mod app;
+mod viewer;
+mod wire;
+mod work;
 
+mod agent;
+mod audit;
+mod bad_input;
+mod claim;
+mod database_away;
+mod dependency;
 mod event;
+mod lease;
+mod live;
+mod message;
+mod project;
+mod restart;
+mod result;
+mod task;
+mod ticket;
+mod token;
+mod trajectory;

@@ -141,13 +141,14 @@ CREATE TABLE events (
     entity_id TEXT NOT NULL,
     seq BIGINT,
     worker_seq BIGINT,
+    -- The worker's last number as of this event; with it, an event is found by worker_seq without an index.
+    worker_last BIGINT NOT NULL,
     event_type TEXT NOT NULL,
     source TEXT NOT NULL,
     data TEXT NOT NULL,
     created_at BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX events_by_seq ON events (entity_id, seq) WHERE seq IS NOT NULL;
-CREATE UNIQUE INDEX events_by_worker_seq ON events (entity_id, worker_seq) WHERE worker_seq IS NOT NULL;
 CREATE INDEX events_by_type ON events (entity_id, event_type, seq) WHERE seq IS NOT NULL;
 
 -- How many events of each type a sandbox has, so that no page ever counts.
@@ -198,12 +199,14 @@ CREATE TABLE diffs (
     PRIMARY KEY (sandbox_id, seq)
 );
 
+-- A session may go on in another sandbox under the same name.
 CREATE TABLE transcripts (
-    session_id TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL,
     sandbox_id TEXT NOT NULL REFERENCES sandboxes (id),
     task_id TEXT,
     blob_hash TEXT NOT NULL REFERENCES blobs (hash),
-    created_at BIGINT NOT NULL
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (sandbox_id, session_id)
 );
 CREATE INDEX transcripts_by_sandbox ON transcripts (sandbox_id, created_at);
 
