@@ -5,8 +5,8 @@ use omoi_protocol::{FailureKind, TaskId, task::Dependencies};
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx,
-    task::{self, Note},
+    Error, Store, Tx, task,
+    transition::{self, Note},
     value::{Row, params},
 };
 use crate::domain::{graph, task::TaskEvent};
@@ -174,7 +174,7 @@ pub(super) async fn settle(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
             "{} because task {id}, which it depends on, did not complete",
             FailureKind::Invalid
         ));
-        let _ = Box::pin(task::apply(tx, &dependant, TaskEvent::Cancelled, note)).await?;
+        let _ = Box::pin(transition::apply(tx, &dependant, TaskEvent::Cancelled, note)).await?;
     }
     Ok(())
 }

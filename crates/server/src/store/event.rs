@@ -18,7 +18,7 @@ use super::{
     job::Answer,
     keep, message,
     sandbox::{self, Reporter},
-    task,
+    transition,
     value::{Row, params},
 };
 use crate::domain::report;
@@ -243,7 +243,8 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
     let data = keep::extract(tx, &stream.reporter, seq, event).await?;
     let mut refused = None;
     if report::is_trigger(&event.event_type) {
-        refused = task::report(tx, &mut stream.reporter, &event.event_type, event.event_data.get()).await?;
+        refused =
+            transition::report(tx, &mut stream.reporter, &event.event_type, event.event_data.get()).await?;
     } else if event.event_type == MESSAGE_INJECTED {
         message::injected_by_event(tx, &stream.reporter.id, event.event_data.get()).await?;
     }

@@ -30,6 +30,7 @@ mod thread;
 mod ticket;
 mod tls;
 mod token;
+mod transition;
 mod tx;
 mod value;
 mod writer;

@@ -9,7 +9,10 @@ use omoi_protocol::{
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx, task, token,
+    Error, Store, Tx,
+    claim::{Taken, claim_this},
+    task, token,
+    transition::{self, Note},
     value::{Row, params},
 };
 use crate::domain::task::TaskEvent;
@@ -126,7 +129,7 @@ pub(super) struct NewSandbox<'a> {
 pub(super) async fn insert(
     tx: &mut Tx,
     new: NewSandbox<'_>,
-    task: Option<&task::Taken>,
+    task: Option<&Taken>,
 ) -> Result<SandboxAttached, Error> {
     let lease_expires_at = tx.now + tx.rules.lease_duration;
     let sandbox = Sandbox {
@@ -236,7 +239,7 @@ impl Store {
             let labels = serde_json::to_string(&new.labels).unwrap_or_default();
             let sandbox = NewSandbox { id, provider: ProviderKind::External, agent_id: None, labels };
             let attached = match &new.task_id {
-                Some(task_id) => task::claim_this(tx, task_id, sandbox).await?,
+                Some(task_id) => claim_this(tx, task_id, sandbox).await?,
                 None => insert(tx, sandbox, None).await?,
             };
             let id = attached.sandbox.id.as_str();
@@ -267,7 +270,7 @@ impl Store {
             }
             let reason = reason.as_deref().unwrap_or("terminated");
             if let (true, Some(held)) = (sandbox.status.is_live(), &sandbox.task_id) {
-                let _ = task::apply(tx, held, TaskEvent::Cancelled, task::Note::error(reason)).await?;
+                let _ = transition::apply(tx, held, TaskEvent::Cancelled, Note::error(reason)).await?;
             }
             end(tx, &id, SandboxStatus::Terminated, reason).await?;
             let sql = "UPDATE sandboxes SET status = 'terminated', reports_until = $2 WHERE id = $1";
@@ -287,7 +290,7 @@ impl Store {
             for row in &rows {
                 let id: SandboxId = row.parse("id")?;
                 match row.parse_opt::<TaskId>("task_id")? {
-                    Some(held) => task::lease_expired(tx, &held).await?,
+                    Some(held) => transition::lease_expired(tx, &held).await?,
                     None => end(tx, &id, SandboxStatus::Lost, "lease_expired").await?,
                 }
             }

@@ -1,28 +1,22 @@
-//! Tasks: what there is to do and what became of it. Every change of status goes through the rules in
-//! `domain::task`, in the transaction that read the state.
+//! Tasks: what there is to do, and in which order. How their status changes is in `transition.rs`.
 
 use omoi_protocol::{
-    DependencyPolicy, FailureKind, Priority, ProjectId, SandboxStatus, TaskId, TaskStatus, TicketId,
+    DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, TaskId, TaskStatus, TicketId,
     sandbox::{TaskComplete, TaskCompleted},
     task::{NewTask, SetTimeout, Task, TaskPatch, TimeoutStatus},
 };
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::{
-    Ask, Error, Store, Tx, dependency, event,
-    sandbox::{self, Reporter},
-    ticket,
+    Ask, Error, Store, Tx, dependency,
+    sandbox::Reporter,
+    transition::{Note, Stored, apply, object, time_out, transition},
     value::{Row, params},
 };
 use crate::domain::{
-    lease::Lease,
-    report::{self, Report},
-    retry::{self, RetryDecision},
     score::{self, Facts, RankClass},
-    task::{Effect, Refused, TaskEvent, TaskState},
+    task::TaskEvent,
 };
-
-pub(super) use super::claim::{Taken, claim_this};
 
 const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task_id, t.phase_id, t.task_type, t.title, \
     t.description, t.priority, t.status, t.generation, t.branch_name, t.dependency_policy, t.unmet_dependencies, \
@@ -178,11 +172,7 @@ impl Store {
     }
 
     /// A worker's direct word that its task is over. Only the sandbox that holds the task is believed.
-    pub async fn task_complete(
-        &self,
-        from: &omoi_protocol::SandboxId,
-        said: TaskComplete,
-    ) -> Result<TaskCompleted, Error> {
+    pub async fn task_complete(&self, from: &SandboxId, said: TaskComplete) -> Result<TaskCompleted, Error> {
         let from = from.clone();
         self.write(async move |tx| {
             let reporter = Reporter::load(tx, &from).await?;
@@ -236,251 +226,6 @@ impl Store {
         })
         .await
     }
-}
-
-async fn time_out(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
-    let stored = Stored::load(tx, id).await?;
-    let Some(generation) = stored.state.lease().map(|lease| lease.generation) else { return Ok(()) };
-    let event = stored.failure(tx, generation, FailureKind::TimedOut);
-    tx.tell("TASK_TIMED_OUT", "task", id.as_str(), &json!({ "task_id": id }));
-    transition(tx, &stored, event, Note::error("the task ran longer than its timeout")).await?.ok();
-    Ok(())
-}
-
-/// A task row, as the rules see it.
-pub(super) struct Stored {
-    pub id: TaskId,
-    pub project_id: ProjectId,
-    pub ticket_id: Option<TicketId>,
-    pub priority: Priority,
-    pub state: TaskState,
-    retry_count: i64,
-    max_retries: i64,
-    result: Option<Json>,
-}
-
-impl Stored {
-    pub async fn load(tx: &mut Tx, id: &TaskId) -> Result<Self, Error> {
-        let sql = "SELECT t.id, t.project_id, t.ticket_id, t.priority, t.status, t.retry_count, t.max_retries, \
-                   t.failure_kind, t.result, s.id AS holder, s.generation, s.lease_expires_at FROM tasks t \
-                   LEFT JOIN sandboxes s ON s.task_id = t.id AND s.live = 1 WHERE t.id = $1";
-        let row = tx.query_one(sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
-        let result: Option<String> = row.get("result")?;
-        Ok(Self {
-            id: row.parse("id")?,
-            project_id: row.parse("project_id")?,
-            ticket_id: row.parse_opt("ticket_id")?,
-            priority: row.parse("priority")?,
-            state: state(&row)?,
-            retry_count: row.get("retry_count")?,
-            max_retries: row.get("max_retries")?,
-            result: result.and_then(|text| serde_json::from_str(&text).ok()),
-        })
-    }
-
-    fn retry(&self, tx: &Tx, kind: FailureKind) -> RetryDecision {
-        retry::decide(kind, self.retry_count, self.max_retries, &tx.rules.retry, super::jitter())
-    }
-
-    fn failure(&self, tx: &Tx, generation: i64, kind: FailureKind) -> TaskEvent {
-        TaskEvent::Failed { generation, kind, retry: self.retry(tx, kind) }
-    }
-}
-
-fn state(row: &Row) -> Result<TaskState, Error> {
-    let lease = || {
-        Ok(Lease {
-            holder: row.parse("holder")?,
-            generation: row.get("generation")?,
-            expires_at: row.get("lease_expires_at")?,
-        })
-    };
-    Ok(match row.parse("status")? {
-        TaskStatus::Pending => TaskState::Pending,
-        TaskStatus::Assigned => TaskState::Assigned(lease()?),
-        TaskStatus::Running => TaskState::Running(lease()?),
-        TaskStatus::Completed => TaskState::Completed,
-        TaskStatus::Failed => {
-            TaskState::Failed { kind: row.parse_opt("failure_kind")?.unwrap_or(FailureKind::Agent) }
-        }
-        TaskStatus::Cancelled => TaskState::Cancelled,
-    })
-}
-
-/// What is written down with a transition.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Note {
-    pub error: Option<String>,
-    pub result: Map<String, Json>,
-}
-
-impl Note {
-    pub fn error(text: &str) -> Self {
-        Self { error: Some(text.to_owned()), result: Map::new() }
-    }
-}
-
-pub(super) async fn apply(
-    tx: &mut Tx,
-    id: &TaskId,
-    event: TaskEvent,
-    note: Note,
-) -> Result<Result<TaskStatus, Refused>, Error> {
-    let stored = Stored::load(tx, id).await?;
-    transition(tx, &stored, event, note).await
-}
-
-pub(super) async fn lease_expired(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
-    let stored = Stored::load(tx, id).await?;
-    let event = TaskEvent::LeaseExpired { retry: stored.retry(tx, FailureKind::Lost) };
-    transition(tx, &stored, event, Note::error("the sandbox fell silent and its lease ran out")).await?.ok();
-    Ok(())
-}
-
-/// What an event means for the task of its sandbox; the code of the refusal when it changes nothing.
-pub(super) async fn report(
-    tx: &mut Tx,
-    from: &mut Reporter,
-    event_type: &str,
-    data: &str,
-) -> Result<Option<&'static str>, Error> {
-    let Some(task_id) = from.task_id.clone() else { return Ok(None) };
-    let Some(report) = report::meaning(event_type, &event::json(data)?) else { return Ok(None) };
-    let stored = Stored::load(tx, &task_id).await?;
-    let generation = from.generation;
-    let (event, note) = match report {
-        Report::Started => (TaskEvent::Started { generation }, Note::default()),
-        Report::Completed { outcome } => {
-            let result = object(serde_json::to_value(outcome).ok());
-            (TaskEvent::Completed { generation }, Note { error: None, result })
-        }
-        Report::Failed { kind, error } => (stored.failure(tx, generation, kind), Note::error(&error)),
-    };
-    let ended = !matches!(event, TaskEvent::Started { .. });
-    match transition(tx, &stored, event, note).await? {
-        Ok(_) => {
-            // The rest of the batch sees the sandbox as it is now.
-            if ended {
-                from.status = SandboxStatus::Completed;
-            }
-            Ok(None)
-        }
-        Err(refused) => Ok(Some(refused.code())),
-    }
-}
-
-/// Applies the rule, stores the next state and carries out its effects.
-async fn transition(
-    tx: &mut Tx,
-    stored: &Stored,
-    event: TaskEvent,
-    note: Note,
-) -> Result<Result<TaskStatus, Refused>, Error> {
-    let (next, effects) = match stored.state.apply(event, tx.now) {
-        Ok(moved) => moved,
-        Err(refused) => return Ok(Err(refused)),
-    };
-    let (old, status) = (stored.state.status(), next.status());
-    if next == stored.state && effects.is_empty() {
-        return Ok(Ok(status));
-    }
-    write_state(tx, stored, &next, &note).await?;
-    for effect in effects {
-        carry_out(tx, stored, effect, &note).await?;
-    }
-    if old == TaskStatus::Pending || status == TaskStatus::Pending {
-        dependency::recount_of_dependencies(tx, &stored.id).await?;
-    }
-    tx.tell(name_of(status), "task", stored.id.as_str(), &told(stored, old, status, &note));
-    if let Some(ticket_id) = &stored.ticket_id {
-        ticket::follow(tx, ticket_id).await?;
-    }
-    Ok(Ok(status))
-}
-
-async fn write_state(tx: &mut Tx, stored: &Stored, next: &TaskState, note: &Note) -> Result<(), Error> {
-    let status = next.status();
-    let kind = if let TaskState::Failed { kind } = next { Some(kind.as_str()) } else { None };
-    let started = matches!(status, TaskStatus::Running).then_some(tx.now);
-    let completed = status.is_final().then_some(tx.now);
-    // A result is added to, so that what others noted there stays.
-    let mut result = stored.result.clone().map(|json| object(Some(json))).unwrap_or_default();
-    result.extend(note.result.clone());
-    let result = (!result.is_empty()).then(|| Json::Object(result).to_string());
-    let sql = "UPDATE tasks SET status = $2, failure_kind = $3, error_message = $4, result = $5, \
-               started_at = CASE WHEN $6 = 1 THEN NULL ELSE COALESCE(started_at, $7) END, completed_at = $8, \
-               updated_at = $9 WHERE id = $1";
-    let offered = status == TaskStatus::Pending;
-    let values = params![
-        &stored.id,
-        status.as_str(),
-        kind,
-        note.error.as_deref(),
-        result,
-        i64::from(offered),
-        started,
-        completed,
-        tx.now
-    ];
-    tx.execute(sql, values).await?;
-    Ok(())
-}
-
-async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) -> Result<(), Error> {
-    match effect {
-        Effect::EndSandbox { sandbox, status } => {
-            let reason = match status {
-                SandboxStatus::Lost => "lease_expired",
-                SandboxStatus::Terminated => "task_cancelled",
-                SandboxStatus::Failed => "task_failed",
-                _ => "task_completed",
-            };
-            sandbox::end(tx, &sandbox, status, reason).await
-        }
-        Effect::OfferAgain { not_before } => {
-            let sql = "UPDATE tasks SET retry_count = retry_count + 1, not_before = $2 WHERE id = $1";
-            tx.execute(sql, params![&stored.id, not_before]).await?;
-            tx.tell(
-                "TASK_RETRY_SCHEDULED",
-                "task",
-                stored.id.as_str(),
-                &json!({ "not_before": not_before, "retry_count": stored.retry_count + 1, "error_message": note.error }),
-            );
-            rank(tx, std::slice::from_ref(&stored.id)).await
-        }
-        Effect::OfferAfresh => {
-            let sql = "UPDATE tasks SET retry_count = 0, not_before = NULL WHERE id = $1";
-            tx.execute(sql, params![&stored.id]).await?;
-            dependency::recount_waiting(tx, &stored.id).await?;
-            rank(tx, std::slice::from_ref(&stored.id)).await
-        }
-        Effect::ReleaseDependants => dependency::release(tx, &stored.id).await,
-        Effect::SettleDependants => Box::pin(dependency::settle(tx, &stored.id)).await,
-    }
-}
-
-fn name_of(status: TaskStatus) -> &'static str {
-    match status {
-        TaskStatus::Pending => "TASK_STATUS_CHANGED",
-        TaskStatus::Assigned => "TASK_ASSIGNED",
-        TaskStatus::Running => "TASK_STARTED",
-        TaskStatus::Completed => "TASK_COMPLETED",
-        TaskStatus::Failed => "TASK_FAILED",
-        TaskStatus::Cancelled => "TASK_CANCELLED",
-    }
-}
-
-fn told(stored: &Stored, old: TaskStatus, status: TaskStatus, note: &Note) -> Json {
-    json!({
-        "task_id": stored.id,
-        "project_id": stored.project_id,
-        "ticket_id": stored.ticket_id,
-        "priority": stored.priority,
-        "old_status": old,
-        "status": status,
-        "error_message": note.error,
-        "has_result": !note.result.is_empty(),
-    })
 }
 
 /// A new task row. Its dependencies must exist and make no cycle.
@@ -665,12 +410,4 @@ fn timeout_status(task: &Task, now: jiff::Timestamp) -> TimeoutStatus {
 
 fn ids(rows: &[Row]) -> Result<Vec<TaskId>, Error> {
     rows.iter().map(|row| row.parse("id")).collect()
-}
-
-fn object(json: Option<Json>) -> Map<String, Json> {
-    match json {
-        Some(Json::Object(map)) => map,
-        Some(other) => Map::from_iter([("value".to_owned(), other)]),
-        None => Map::new(),
-    }
 }

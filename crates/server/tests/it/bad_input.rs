@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use crate::{
-    app::{Answer, App, Sandbox, answer, soon},
+    app::{Answer, App, On, Sandbox, answer, soon},
     on_both,
     work::LEASE,
 };
@@ -632,4 +632,24 @@ on_both! {
         assert_eq!(stored, acknowledged);
         assert!(!acknowledged.is_empty());
     }
+}
+
+/// The other server still believes in the token that it saw a moment ago; the store does not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_that_was_ended_at_one_server_can_do_nothing_at_another() {
+    let one = App::start(On::Postgres).await;
+    let two = one.beside().await;
+    let sandbox = one.sandbox_with_task().await;
+    let task = sandbox.task.clone().unwrap();
+    two.event(&sandbox, "agent.started", json!({})).await.expect(200);
+    one.post(&format!("/api/v1/sandboxes/{}/terminate", sandbox.id), json!({})).await.expect(200);
+    let before = one.trace().await;
+    two.event(&sandbox, "agent.completed", json!({})).await.refused(401, "token_ended");
+    let done = json!({ "task_id": task, "success": true });
+    two.post_as(&sandbox, "/task-complete", done).await.refused(401, "token_ended");
+    let result = json!({ "task_id": task, "result_type": "implementation", "summary": "s", "content": "c" });
+    let handed_in = two.call(Method::POST, "/api/v1/results", &sandbox.token, Some(&result)).await;
+    handed_in.refused(401, "token_ended");
+    assert_eq!(one.task_status(&task).await, "cancelled");
+    assert_eq!(one.trace().await, before);
 }

@@ -31,6 +31,7 @@ impl App {
             let page = self.trajectory(sandbox, &query).await.expect(200);
             let mut numbers = numbers(&page);
             assert!(numbers.len() <= limit);
+            assert!(met.is_empty() || !numbers.is_empty(), "the page before said that there is more");
             if direction == "newer" {
                 numbers.reverse();
             }
