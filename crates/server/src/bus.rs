@@ -245,7 +245,7 @@ impl Bus {
         Viewer { bus: self.clone(), store, tail, next }
     }
 
-    fn from_ring(&self, next: i64, limit: usize) -> Option<Vec<Arc<Live>>> {
+    fn take_from_ring(&self, next: i64, limit: usize) -> Option<Vec<Arc<Live>>> {
         let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
         let first = ring.front()?.entry.pos;
         let skip = usize::try_from(next - first).ok()?;
@@ -266,7 +266,7 @@ impl Viewer {
         loop {
             let tail = *self.tail.borrow_and_update();
             if self.next <= tail {
-                let mut rows = match self.bus.from_ring(self.next, limit) {
+                let mut rows = match self.bus.take_from_ring(self.next, limit) {
                     Some(rows) => rows,
                     None => self
                         .store

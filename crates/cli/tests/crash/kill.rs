@@ -59,7 +59,11 @@ async fn run(place: &Place) {
     let mut server = Some(server);
     for kill in 1..=KILLS {
         let alive_until = *see_acknowledged.borrow() + LIFE_EVENTS + kill * 7919 % LIFE_EVENTS;
-        see_acknowledged.wait_for(|total| *total >= alive_until).await.unwrap();
+        tokio::select! {
+            enough = see_acknowledged.wait_for(|total| *total >= alive_until) => drop(enough.unwrap()),
+            ended = writing.join_next() => panic!("a writer gave up: {:?}", ended.map(|ended| ended.map(drop))),
+        }
+        assert!(!reading.is_finished(), "the reader gave up");
         server = Some(again(place, &listen, server.take().unwrap(), &up).await);
     }
     stop.send_replace(true);

@@ -30,14 +30,11 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(get_one))
         .routes(routes!(heartbeat))
         .routes(routes!(claim))
-}
-
-pub fn result_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list_results, hand_in))
+        .routes(routes!(list_results, hand_in))
 }
 
 /// List attached agents, newest first
-#[utoipa::path(get, path = "", params(Paging), responses((status = 200, body = Page<Agent>)), tag = "agents")]
+#[utoipa::path(get, path = "/api/v1/agents", params(Paging), responses((status = 200, body = Page<Agent>)), tag = "agents")]
 async fn list(
     State(api): State<Api>,
     who: Caller,
@@ -50,7 +47,7 @@ async fn list(
 }
 
 /// Register an agent
-#[utoipa::path(post, path = "", request_body = NewAgent, responses((status = 201, body = Agent)), tag = "agents")]
+#[utoipa::path(post, path = "/api/v1/agents", request_body = NewAgent, responses((status = 201, body = Agent)), tag = "agents")]
 async fn create(
     State(api): State<Api>,
     who: Caller,
@@ -60,14 +57,14 @@ async fn create(
 }
 
 /// Show an agent
-#[utoipa::path(get, path = "/{id}", params(("id" = AgentId, Path)), responses((status = 200, body = Agent)), tag = "agents")]
+#[utoipa::path(get, path = "/api/v1/agents/{id}", params(("id" = AgentId, Path)), responses((status = 200, body = Agent)), tag = "agents")]
 async fn get_one(State(api): State<Api>, who: Caller, Path(id): Path<AgentId>) -> ApiResult<Answer<Agent>> {
     who.viewer()?;
     Ok(Answer(api.store.agent_get(&id).await?))
 }
 
 /// Report a sign of life
-#[utoipa::path(post, path = "/{id}/heartbeat", params(("id" = AgentId, Path)), request_body = Heartbeat,
+#[utoipa::path(post, path = "/api/v1/agents/{id}/heartbeat", params(("id" = AgentId, Path)), request_body = Heartbeat,
     responses((status = 200, body = HeartbeatAck)), tag = "agents")]
 async fn heartbeat(
     State(api): State<Api>,
@@ -82,7 +79,7 @@ async fn heartbeat(
 /// Claim the best task that the agent can do
 ///
 /// The claim is a sandbox of provider `external`; its token is in the answer and nowhere else.
-#[utoipa::path(post, path = "/{id}/claim", params(("id" = AgentId, Path)),
+#[utoipa::path(post, path = "/api/v1/agents/{id}/claim", params(("id" = AgentId, Path)),
     responses((status = 200, body = Claim), (status = 204, description = "Nothing to do")), tag = "agents")]
 async fn claim(State(api): State<Api>, who: Caller, Path(id): Path<AgentId>) -> ApiResult<Response> {
     who.operator()?;
@@ -99,7 +96,7 @@ struct OfTask {
 }
 
 /// List the results of a task, oldest first
-#[utoipa::path(get, path = "", params(OfTask, Paging), responses((status = 200, body = Page<TaskResult>)), tag = "results")]
+#[utoipa::path(get, path = "/api/v1/results", params(OfTask, Paging), responses((status = 200, body = Page<TaskResult>)), tag = "results")]
 async fn list_results(
     State(api): State<Api>,
     who: Caller,
@@ -115,7 +112,7 @@ async fn list_results(
 /// Hand in a result
 ///
 /// With the token of the sandbox that holds the task, or as an operator in its place.
-#[utoipa::path(post, path = "", request_body = NewResult, responses((status = 201, body = TaskResult)), tag = "results")]
+#[utoipa::path(post, path = "/api/v1/results", request_body = NewResult, responses((status = 201, body = TaskResult)), tag = "results")]
 async fn hand_in(
     State(api): State<Api>,
     who: Caller,

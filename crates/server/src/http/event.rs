@@ -103,7 +103,7 @@ impl PostedEvent {
 ///
 /// One event, or a batch that is stored whole or not at all. The answer comes after commit: what is acknowledged is
 /// kept. With `worker_seq`, sending again after a lost answer is harmless.
-#[utoipa::path(post, path = "/{id}/events", params(("id" = SandboxId, Path)), request_body = PostedEvents,
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/events", params(("id" = SandboxId, Path)), request_body = PostedEvents,
     responses((status = 200, body = Acknowledged)), tag = "sandboxes")]
 async fn post_events(
     State(api): State<Api>,
@@ -181,7 +181,7 @@ struct EventsQuery {
 }
 
 /// List events, newest first
-#[utoipa::path(get, path = "/{id}/events", params(("id" = SandboxId, Path), EventsQuery),
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/events", params(("id" = SandboxId, Path), EventsQuery),
     responses((status = 200, body = EventPage)), tag = "sandboxes")]
 async fn get_events(
     State(api): State<Api>,
@@ -227,7 +227,7 @@ enum Direction {
 }
 
 /// List events without heartbeats, newest first, by cursor
-#[utoipa::path(get, path = "/{id}/trajectory", params(("id" = SandboxId, Path), TrajectoryQuery),
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/trajectory", params(("id" = SandboxId, Path), TrajectoryQuery),
     responses((status = 200, body = Trajectory)), tag = "sandboxes")]
 async fn get_trajectory(
     State(api): State<Api>,

@@ -67,7 +67,11 @@ impl FromRequest<Api> for JsonBytes {
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         says_json(&parts.headers)?;
-        let bytes = read(&parts.headers, body, api.limits.body_bytes_max).await?;
+        let reading = read(&parts.headers, body, api.limits.body_bytes_max);
+        let bytes = tokio::time::timeout(api.limits.request_timeout, reading).await.unwrap_or_else(|_| {
+            let detail = "the body did not arrive within limits.request_timeout";
+            Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail))
+        })?;
         scan(&bytes, api.limits.json_depth_max)?;
         Ok(Self(bytes))
     }

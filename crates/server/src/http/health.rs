@@ -42,7 +42,7 @@ async fn health(State(api): State<Api>) -> Answer<Health> {
 }
 
 /// Tell that the sandbox API lives
-#[utoipa::path(get, path = "/health", responses((status = 200, body = Health)), tag = "sandboxes", security(()))]
+#[utoipa::path(get, path = "/api/v1/sandboxes/health", responses((status = 200, body = Health)), tag = "sandboxes", security(()))]
 async fn sandbox_health(State(api): State<Api>) -> Answer<Health> {
     let version = env!("CARGO_PKG_VERSION");
     Answer(Health { status: "ok", service: "sandbox-api", version, timestamp: api.clock.now() })

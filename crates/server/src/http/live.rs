@@ -107,7 +107,7 @@ fn seat(api: &Api) -> ApiResult<OwnedSemaphorePermit> {
 /// Follow events as server-sent events
 ///
 /// `id:` is the position; `Last-Event-ID` resumes behind it.
-#[utoipa::path(get, path = "/stream", params(LiveQuery),
+#[utoipa::path(get, path = "/api/v1/stream", params(LiveQuery),
     responses((status = 200, body = LiveEvent, content_type = "text/event-stream")), tag = "live")]
 async fn stream_events(
     State(api): State<Api>,
@@ -156,7 +156,7 @@ fn sse(row: &Arc<Live>) -> Result<Event, Infallible> {
 /// Follow events on a WebSocket
 ///
 /// Text frames, one event each. `{"type":"subscribe", …}` changes the filters.
-#[utoipa::path(get, path = "/ws/events", params(LiveQuery), responses((status = 101)), tag = "live")]
+#[utoipa::path(get, path = "/api/v1/ws/events", params(LiveQuery), responses((status = 101)), tag = "live")]
 async fn ws_events(
     State(api): State<Api>,
     Query(query): Query<LiveQuery>,

@@ -29,7 +29,7 @@ pub fn routes() -> OpenApiRouter<Api> {
 }
 
 /// Queue a message for the worker
-#[utoipa::path(post, path = "/{id}/messages", params(("id" = SandboxId, Path)), request_body = NewMessage,
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/messages", params(("id" = SandboxId, Path)), request_body = NewMessage,
     responses((status = 200, body = MessageQueued)), tag = "messages")]
 async fn queue(
     State(api): State<Api>,
@@ -64,7 +64,7 @@ struct Taking {
 /// Take messages, oldest first
 ///
 /// Handing out marks a message `delivered`. It is offered again until the worker reports it `injected`.
-#[utoipa::path(get, path = "/{id}/messages", params(("id" = SandboxId, Path), Taking),
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/messages", params(("id" = SandboxId, Path), Taking),
     responses((status = 200, body = Vec<Message>)), tag = "messages")]
 async fn take(
     State(api): State<Api>,
@@ -100,7 +100,7 @@ async fn take(
 }
 
 /// Report what became of a message
-#[utoipa::path(post, path = "/{id}/messages/{message_id}/ack", params(("id" = SandboxId, Path), ("message_id" = MessageId, Path)),
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/messages/{message_id}/ack", params(("id" = SandboxId, Path), ("message_id" = MessageId, Path)),
     request_body = MessageReport, responses((status = 200, body = Message)), tag = "messages")]
 async fn report(
     State(api): State<Api>,

@@ -27,9 +27,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Request, State},
     http::StatusCode,
-    middleware::{self, Next},
+    middleware,
     response::{IntoResponse, Response},
 };
 use tokio::sync::Semaphore;
@@ -79,28 +78,21 @@ impl Shared {
     }
 }
 
-/// All routes and their description.
+/// All routes and their description. Paths stand whole in each file: to nest routers would cost every request the
+/// rewriting of its address.
 fn described() -> OpenApiRouter<Api> {
-    let v1 = OpenApiRouter::new()
-        .nest("/sandboxes", health::sandbox_routes())
-        .nest("/sandboxes", sandbox::routes())
-        .nest("/sandboxes", event::routes())
-        .nest("/projects", project::routes())
-        .nest("/tickets", ticket::routes())
-        .nest("/tasks", task::routes())
-        .nest("/agents", agent::routes())
-        .nest("/results", agent::result_routes())
-        .nest("/tokens", token::routes())
-        .nest("/audit", token::audit_routes())
-        .merge(token::whoami_routes())
-        .merge(openapi::routes());
-    OpenApiRouter::new().nest("/api/v1", v1)
-}
-
-/// Those that may take longer than a request otherwise may.
-fn patient() -> OpenApiRouter<Api> {
-    let v1 = OpenApiRouter::new().nest("/sandboxes", message::routes()).merge(live::routes());
-    OpenApiRouter::new().nest("/api/v1", v1)
+    OpenApiRouter::new()
+        .merge(health::sandbox_routes())
+        .merge(sandbox::routes())
+        .merge(event::routes())
+        .merge(message::routes())
+        .merge(project::routes())
+        .merge(ticket::routes())
+        .merge(task::routes())
+        .merge(agent::routes())
+        .merge(token::routes())
+        .merge(live::routes())
+        .merge(openapi::routes())
 }
 
 pub fn router(
@@ -128,15 +120,13 @@ pub fn router(
     }));
     let mut routes = OpenApiRouter::new().merge(health::routes());
     if serves_api {
-        let hurried = described().layer(middleware::from_fn_with_state(api.clone(), hurry));
-        routes = routes.merge(hurried).merge(patient());
+        routes = routes.merge(described());
     }
     let (router, _) = routes.split_for_parts();
     router
         .fallback(pages::page)
         .layer(CatchPanicLayer::custom(|_| internal()))
         .layer(middleware::from_fn_with_state(api.clone(), front::front))
-        .layer(DefaultBodyLimit::disable())
         .with_state(api)
 }
 
@@ -146,19 +136,6 @@ fn own_hosts(config: &Config, address: SocketAddr) -> Vec<String> {
     let public = config.server.public_url.as_ref().and_then(|url| url.parse::<axum::http::Uri>().ok());
     hosts.extend(public.and_then(|uri| uri.host().map(str::to_owned)));
     hosts
-}
-
-async fn hurry(State(api): State<Api>, request: Request, next: Next) -> Response {
-    match tokio::time::timeout(api.limits.request_timeout, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => {
-            let detail =
-                "the request took longer than limits.request_timeout; it may or may not have taken effect";
-            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "request_timeout", detail)
-                .retry_after(Duration::from_secs(1))
-                .into_response()
-        }
-    }
 }
 
 fn internal() -> Response {

@@ -17,7 +17,7 @@ use utoipa::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Api, described, health, patient};
+use super::{Api, described, health};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -35,7 +35,7 @@ pub fn routes() -> OpenApiRouter<Api> {
 }
 
 /// Show this document
-#[utoipa::path(get, path = "/openapi.json", responses((status = 200, body = serde_json::Value, content_type = "application/json")), tag = "health", security(()))]
+#[utoipa::path(get, path = "/api/v1/openapi.json", responses((status = 200, body = serde_json::Value, content_type = "application/json")), tag = "health", security(()))]
 async fn document() -> Response {
     static TEXT: OnceLock<String> = OnceLock::new();
     let text = TEXT.get_or_init(openapi_json).as_str();
@@ -44,7 +44,7 @@ async fn document() -> Response {
 
 pub fn openapi_json() -> String {
     let routes = OpenApiRouter::<Api>::with_openapi(Document::openapi());
-    let (_, mut api) = routes.merge(health::routes()).merge(described()).merge(patient()).split_for_parts();
+    let (_, mut api) = routes.merge(health::routes()).merge(described()).split_for_parts();
     let components = api.components.get_or_insert_default();
     components.schemas.insert("Problem".to_owned(), Problem::schema());
     let mut schemas = Vec::new();
@@ -93,6 +93,7 @@ fn describe_problems(operation: &mut Operation, changes: Changes) {
         statuses.extend([
             ("400", "The body is not JSON"),
             ("404", "No such thing"),
+            ("408", "The body arrived too slowly"),
             ("413", "Too large"),
             ("415", "The body is not said to be JSON"),
             ("422", "A parameter or the body fails validation"),

@@ -21,7 +21,7 @@ pub fn routes() -> OpenApiRouter<Api> {
 }
 
 /// List projects, newest first
-#[utoipa::path(get, path = "", params(Paging), responses((status = 200, body = Page<Project>)), tag = "projects")]
+#[utoipa::path(get, path = "/api/v1/projects", params(Paging), responses((status = 200, body = Page<Project>)), tag = "projects")]
 async fn list(
     State(api): State<Api>,
     who: Caller,
@@ -34,7 +34,7 @@ async fn list(
 }
 
 /// Create a project
-#[utoipa::path(post, path = "", request_body = NewProject, responses((status = 201, body = Project)), tag = "projects")]
+#[utoipa::path(post, path = "/api/v1/projects", request_body = NewProject, responses((status = 201, body = Project)), tag = "projects")]
 async fn create(
     State(api): State<Api>,
     who: Caller,
@@ -44,7 +44,7 @@ async fn create(
 }
 
 /// Show a project
-#[utoipa::path(get, path = "/{id}", params(("id" = ProjectId, Path)), responses((status = 200, body = Project)), tag = "projects")]
+#[utoipa::path(get, path = "/api/v1/projects/{id}", params(("id" = ProjectId, Path)), responses((status = 200, body = Project)), tag = "projects")]
 async fn get_one(
     State(api): State<Api>,
     who: Caller,
@@ -55,7 +55,7 @@ async fn get_one(
 }
 
 /// Change a project
-#[utoipa::path(patch, path = "/{id}", params(("id" = ProjectId, Path)), request_body = ProjectPatch,
+#[utoipa::path(patch, path = "/api/v1/projects/{id}", params(("id" = ProjectId, Path)), request_body = ProjectPatch,
     responses((status = 200, body = Project)), tag = "projects")]
 async fn update(
     State(api): State<Api>,

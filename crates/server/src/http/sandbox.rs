@@ -48,7 +48,7 @@ struct Filter {
 }
 
 /// List sandboxes, newest first
-#[utoipa::path(get, path = "", params(Filter, Paging), responses((status = 200, body = Page<Sandbox>)), tag = "sandboxes")]
+#[utoipa::path(get, path = "/api/v1/sandboxes", params(Filter, Paging), responses((status = 200, body = Page<Sandbox>)), tag = "sandboxes")]
 async fn list(
     State(api): State<Api>,
     who: Caller,
@@ -70,7 +70,7 @@ async fn list(
 /// Attach a sandbox that runs elsewhere
 ///
 /// Its token is in the answer and nowhere else.
-#[utoipa::path(post, path = "", request_body = AttachSandbox, responses((status = 201, body = SandboxAttached)), tag = "sandboxes")]
+#[utoipa::path(post, path = "/api/v1/sandboxes", request_body = AttachSandbox, responses((status = 201, body = SandboxAttached)), tag = "sandboxes")]
 async fn attach(
     State(api): State<Api>,
     who: Caller,
@@ -81,7 +81,7 @@ async fn attach(
 }
 
 /// Show a sandbox
-#[utoipa::path(get, path = "/{id}", params(("id" = SandboxId, Path)), responses((status = 200, body = Sandbox)), tag = "sandboxes")]
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}", params(("id" = SandboxId, Path)), responses((status = 200, body = Sandbox)), tag = "sandboxes")]
 async fn get_one(
     State(api): State<Api>,
     who: Caller,
@@ -92,14 +92,14 @@ async fn get_one(
 }
 
 /// Show the task that a sandbox holds or held
-#[utoipa::path(get, path = "/{id}/task", params(("id" = SandboxId, Path)), responses((status = 200, body = Task)), tag = "sandboxes")]
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/task", params(("id" = SandboxId, Path)), responses((status = 200, body = Task)), tag = "sandboxes")]
 async fn get_task(State(api): State<Api>, who: Caller, Path(id): Path<SandboxId>) -> ApiResult<Answer<Task>> {
     who.reader_of(&id)?;
     Ok(Answer(api.store.sandbox_task(&id).await?))
 }
 
 /// Show the whole diff of a file change
-#[utoipa::path(get, path = "/{id}/diffs/{event_id}", params(("id" = SandboxId, Path), ("event_id" = EventId, Path)),
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/diffs/{event_id}", params(("id" = SandboxId, Path), ("event_id" = EventId, Path)),
     responses((status = 200, body = Diff)), tag = "sandboxes")]
 async fn get_diff(
     State(api): State<Api>,
@@ -111,7 +111,7 @@ async fn get_diff(
 }
 
 /// Show the newest transcript
-#[utoipa::path(get, path = "/{id}/transcript", params(("id" = SandboxId, Path)),
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/transcript", params(("id" = SandboxId, Path)),
     responses((status = 200, body = Transcript)), tag = "sandboxes")]
 async fn get_transcript(
     State(api): State<Api>,
@@ -131,7 +131,7 @@ struct Tail {
 }
 
 /// Show the last events as lines of text
-#[utoipa::path(get, path = "/{id}/logs", params(("id" = SandboxId, Path), Tail),
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/logs", params(("id" = SandboxId, Path), Tail),
     responses((status = 200, body = String, content_type = "text/plain")), tag = "sandboxes")]
 async fn get_logs(
     State(api): State<Api>,
@@ -165,7 +165,7 @@ async fn get_logs(
 /// End a sandbox
 ///
 /// A task that it holds is cancelled with it and can be retried.
-#[utoipa::path(post, path = "/{id}/terminate", params(("id" = SandboxId, Path)), request_body = Reason,
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/terminate", params(("id" = SandboxId, Path)), request_body = Reason,
     responses((status = 200, body = Sandbox)), tag = "sandboxes")]
 async fn terminate(
     State(api): State<Api>,
@@ -179,7 +179,7 @@ async fn terminate(
 }
 
 /// Report that the sandbox's task is over
-#[utoipa::path(post, path = "/{id}/task-complete", params(("id" = SandboxId, Path)), request_body = TaskComplete,
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/task-complete", params(("id" = SandboxId, Path)), request_body = TaskComplete,
     responses((status = 200, body = TaskCompleted)), tag = "sandboxes")]
 async fn task_complete(
     State(api): State<Api>,

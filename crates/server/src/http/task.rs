@@ -44,7 +44,7 @@ struct Filter {
 }
 
 /// List tasks, newest first
-#[utoipa::path(get, path = "", params(Filter, Paging), responses((status = 200, body = Page<Task>)), tag = "tasks")]
+#[utoipa::path(get, path = "/api/v1/tasks", params(Filter, Paging), responses((status = 200, body = Page<Task>)), tag = "tasks")]
 async fn list(
     State(api): State<Api>,
     who: Caller,
@@ -65,7 +65,7 @@ async fn list(
 }
 
 /// Create a task
-#[utoipa::path(post, path = "", request_body = NewTask, responses((status = 201, body = Task)), tag = "tasks")]
+#[utoipa::path(post, path = "/api/v1/tasks", request_body = NewTask, responses((status = 201, body = Task)), tag = "tasks")]
 async fn create(
     State(api): State<Api>,
     who: Caller,
@@ -75,14 +75,14 @@ async fn create(
 }
 
 /// Show a task
-#[utoipa::path(get, path = "/{id}", params(("id" = TaskId, Path)), responses((status = 200, body = Task)), tag = "tasks")]
+#[utoipa::path(get, path = "/api/v1/tasks/{id}", params(("id" = TaskId, Path)), responses((status = 200, body = Task)), tag = "tasks")]
 async fn get_one(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> ApiResult<Answer<Task>> {
     who.viewer()?;
     Ok(Answer(api.store.task_get(&id).await?))
 }
 
 /// Change a task
-#[utoipa::path(patch, path = "/{id}", params(("id" = TaskId, Path)), request_body = TaskPatch,
+#[utoipa::path(patch, path = "/api/v1/tasks/{id}", params(("id" = TaskId, Path)), request_body = TaskPatch,
     responses((status = 200, body = Task)), tag = "tasks")]
 async fn update(
     State(api): State<Api>,
@@ -94,7 +94,7 @@ async fn update(
 }
 
 /// Cancel a task, and end the sandbox that holds it
-#[utoipa::path(post, path = "/{id}/cancel", params(("id" = TaskId, Path)), request_body = Reason,
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/cancel", params(("id" = TaskId, Path)), request_body = Reason,
     responses((status = 200, body = Task)), tag = "tasks")]
 async fn cancel(
     State(api): State<Api>,
@@ -108,13 +108,13 @@ async fn cancel(
 }
 
 /// Offer a failed or cancelled task again
-#[utoipa::path(post, path = "/{id}/retry", params(("id" = TaskId, Path)), responses((status = 200, body = Task)), tag = "tasks")]
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/retry", params(("id" = TaskId, Path)), responses((status = 200, body = Task)), tag = "tasks")]
 async fn retry(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> ApiResult<Answer<Task>> {
     Ok(Answer(api.store.task_retry(who.operator()?, &id).await?))
 }
 
 /// Set or take away the time a task may run
-#[utoipa::path(post, path = "/{id}/set-timeout", params(("id" = TaskId, Path)), request_body = SetTimeout,
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/set-timeout", params(("id" = TaskId, Path)), request_body = SetTimeout,
     responses((status = 200, body = TimeoutStatus)), tag = "tasks")]
 async fn set_timeout(
     State(api): State<Api>,
@@ -126,7 +126,7 @@ async fn set_timeout(
 }
 
 /// Show how much of its time a task has used
-#[utoipa::path(get, path = "/{id}/timeout-status", params(("id" = TaskId, Path)),
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/timeout-status", params(("id" = TaskId, Path)),
     responses((status = 200, body = TimeoutStatus)), tag = "tasks")]
 async fn timeout_status(
     State(api): State<Api>,
@@ -138,7 +138,7 @@ async fn timeout_status(
 }
 
 /// Show what a task waits for, and what waits for it
-#[utoipa::path(get, path = "/{id}/dependencies", params(("id" = TaskId, Path)),
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/dependencies", params(("id" = TaskId, Path)),
     responses((status = 200, body = Dependencies)), tag = "tasks")]
 async fn dependencies(
     State(api): State<Api>,
@@ -150,7 +150,7 @@ async fn dependencies(
 }
 
 /// Add dependencies
-#[utoipa::path(post, path = "/{id}/dependencies", params(("id" = TaskId, Path)), request_body = DependencyList,
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/dependencies", params(("id" = TaskId, Path)), request_body = DependencyList,
     responses((status = 200, body = Dependencies)), tag = "tasks")]
 async fn add_dependencies(
     State(api): State<Api>,
@@ -162,7 +162,7 @@ async fn add_dependencies(
 }
 
 /// Replace all dependencies
-#[utoipa::path(put, path = "/{id}/dependencies", params(("id" = TaskId, Path)), request_body = DependencyList,
+#[utoipa::path(put, path = "/api/v1/tasks/{id}/dependencies", params(("id" = TaskId, Path)), request_body = DependencyList,
     responses((status = 200, body = Dependencies)), tag = "tasks")]
 async fn replace_dependencies(
     State(api): State<Api>,
@@ -174,7 +174,7 @@ async fn replace_dependencies(
 }
 
 /// Remove one dependency
-#[utoipa::path(delete, path = "/{id}/dependencies/{other}", params(("id" = TaskId, Path), ("other" = TaskId, Path)),
+#[utoipa::path(delete, path = "/api/v1/tasks/{id}/dependencies/{other}", params(("id" = TaskId, Path), ("other" = TaskId, Path)),
     responses((status = 200, body = Dependencies)), tag = "tasks")]
 async fn remove_dependency(
     State(api): State<Api>,
@@ -192,7 +192,7 @@ struct CircularCheck {
 }
 
 /// Check whether dependencies would make a cycle, and change nothing
-#[utoipa::path(post, path = "/{id}/check-circular", params(("id" = TaskId, Path)), request_body = DependencyList,
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/check-circular", params(("id" = TaskId, Path)), request_body = DependencyList,
     responses((status = 200, body = CircularCheck)), tag = "tasks")]
 async fn check_circular(
     State(api): State<Api>,

@@ -30,7 +30,7 @@ struct Filter {
 }
 
 /// List tickets, newest first
-#[utoipa::path(get, path = "", params(Filter, Paging), responses((status = 200, body = Page<Ticket>)), tag = "tickets")]
+#[utoipa::path(get, path = "/api/v1/tickets", params(Filter, Paging), responses((status = 200, body = Page<Ticket>)), tag = "tickets")]
 async fn list(
     State(api): State<Api>,
     who: Caller,
@@ -44,7 +44,7 @@ async fn list(
 }
 
 /// Create a ticket, and by default the task that does it
-#[utoipa::path(post, path = "", request_body = NewTicket, responses((status = 201, body = TicketCreated)), tag = "tickets")]
+#[utoipa::path(post, path = "/api/v1/tickets", request_body = NewTicket, responses((status = 201, body = TicketCreated)), tag = "tickets")]
 async fn create(
     State(api): State<Api>,
     who: Caller,
@@ -54,14 +54,14 @@ async fn create(
 }
 
 /// Show a ticket
-#[utoipa::path(get, path = "/{id}", params(("id" = TicketId, Path)), responses((status = 200, body = Ticket)), tag = "tickets")]
+#[utoipa::path(get, path = "/api/v1/tickets/{id}", params(("id" = TicketId, Path)), responses((status = 200, body = Ticket)), tag = "tickets")]
 async fn get_one(State(api): State<Api>, who: Caller, Path(id): Path<TicketId>) -> ApiResult<Answer<Ticket>> {
     who.viewer()?;
     Ok(Answer(api.store.ticket_get(&id).await?))
 }
 
 /// Change a ticket
-#[utoipa::path(patch, path = "/{id}", params(("id" = TicketId, Path)), request_body = TicketPatch,
+#[utoipa::path(patch, path = "/api/v1/tickets/{id}", params(("id" = TicketId, Path)), request_body = TicketPatch,
     responses((status = 200, body = Ticket)), tag = "tickets")]
 async fn update(
     State(api): State<Api>,

@@ -20,19 +20,16 @@ use super::{
 use crate::store::Bearer;
 
 pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(revoke))
-}
-
-pub fn audit_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list_audit)).routes(routes!(verify_audit))
-}
-
-pub fn whoami_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(whoami))
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(revoke))
+        .routes(routes!(list_audit))
+        .routes(routes!(verify_audit))
+        .routes(routes!(whoami))
 }
 
 /// List operators' tokens
-#[utoipa::path(get, path = "", params(Paging), responses((status = 200, body = Page<Token>)), tag = "tokens")]
+#[utoipa::path(get, path = "/api/v1/tokens", params(Paging), responses((status = 200, body = Page<Token>)), tag = "tokens")]
 async fn list(
     State(api): State<Api>,
     who: Caller,
@@ -47,7 +44,7 @@ async fn list(
 /// Create an operator's token
 ///
 /// The secret is in the answer and nowhere else.
-#[utoipa::path(post, path = "", request_body = NewToken, responses((status = 201, body = TokenCreated)), tag = "tokens")]
+#[utoipa::path(post, path = "/api/v1/tokens", request_body = NewToken, responses((status = 201, body = TokenCreated)), tag = "tokens")]
 async fn create(
     State(api): State<Api>,
     who: Caller,
@@ -61,7 +58,7 @@ async fn create(
 }
 
 /// Revoke an operator's token
-#[utoipa::path(delete, path = "/{id}", params(("id" = TokenId, Path)), responses((status = 200, body = Token)), tag = "tokens")]
+#[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = TokenId, Path)), responses((status = 200, body = Token)), tag = "tokens")]
 async fn revoke(State(api): State<Api>, who: Caller, Path(id): Path<TokenId>) -> ApiResult<Answer<Token>> {
     let token = api.store.token_revoke(who.admin()?, &id).await?;
     api.gate.forget();
@@ -69,7 +66,7 @@ async fn revoke(State(api): State<Api>, who: Caller, Path(id): Path<TokenId>) ->
 }
 
 /// List the audit trail, newest first
-#[utoipa::path(get, path = "", params(Paging), responses((status = 200, body = Page<AuditEntry>)), tag = "audit")]
+#[utoipa::path(get, path = "/api/v1/audit", params(Paging), responses((status = 200, body = Page<AuditEntry>)), tag = "audit")]
 async fn list_audit(
     State(api): State<Api>,
     who: Caller,
@@ -82,7 +79,7 @@ async fn list_audit(
 }
 
 /// Follow the chain of hashes from its first line
-#[utoipa::path(get, path = "/verify", responses((status = 200, body = AuditVerdict)), tag = "audit")]
+#[utoipa::path(get, path = "/api/v1/audit/verify", responses((status = 200, body = AuditVerdict)), tag = "audit")]
 async fn verify_audit(State(api): State<Api>, who: Caller) -> ApiResult<Answer<AuditVerdict>> {
     who.admin()?;
     Ok(Answer(api.store.audit_verify().await?))
@@ -98,7 +95,7 @@ struct Whoami {
 }
 
 /// Show whose token it is
-#[utoipa::path(get, path = "/whoami", responses((status = 200, body = Whoami)), tag = "tokens")]
+#[utoipa::path(get, path = "/api/v1/whoami", responses((status = 200, body = Whoami)), tag = "tokens")]
 async fn whoami(who: Caller) -> Answer<Whoami> {
     let name = who.name().to_owned();
     Answer(match who.bearer() {

@@ -35,7 +35,7 @@ mod tx;
 mod value;
 mod writer;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use omoi_protocol::{SandboxId, event::NewEvent, sandbox::EventReceived};
 use secrecy::ExposeSecret;
@@ -72,6 +72,8 @@ pub struct Store {
     writes: mpsc::Sender<Item>,
     reads: mpsc::Sender<Box<dyn Job>>,
     place: Place,
+    /// How long an answer is waited for.
+    patience: Duration,
 }
 
 /// Where the database is.
@@ -110,7 +112,7 @@ impl Store {
         let (reads, read_queue) = mpsc::channel(config.limits.write_queue_max);
         thread::start(&place, rules, clock, announce, write_queue, read_queue, config.database.pool_size)
             .await?;
-        Ok(Self { writes, reads, place })
+        Ok(Self { writes, reads, place, patience: config.limits.request_timeout })
     }
 
     /// Where the embedded database is, unless another is configured.
@@ -136,7 +138,7 @@ impl Store {
     {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Item::Work(Box::new(Closure { work, answer: None, reply })))?;
-        received(answer).await
+        self.received(answer).await
     }
 
     pub(crate) async fn read<F, T>(&self, work: F) -> Result<T, Error>
@@ -147,13 +149,22 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         let job: Box<dyn Job> = Box::new(Closure { work, answer: None, reply });
         self.reads.try_send(job).map_err(|_| Error::Busy)?;
-        received(answer).await
+        self.received(answer).await
     }
 
     async fn append(&self, id: SandboxId, events: Vec<NewEvent>) -> Result<Vec<EventReceived>, Error> {
         let (reply, answer) = oneshot::channel();
         self.enqueue(Item::Append(Append::new(id, events, reply)))?;
-        received(answer).await
+        self.received(answer).await
+    }
+
+    /// What was not answered in time may still be done: it was not promised, and was not refused either.
+    async fn received<T>(&self, answer: oneshot::Receiver<Result<T, Error>>) -> Result<T, Error> {
+        match tokio::time::timeout(self.patience, answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Error::Unavailable("the store has stopped".to_owned())),
+            Err(_) => Err(Error::Unavailable(format!("no answer within {:?}", self.patience))),
+        }
     }
 
     fn enqueue(&self, item: Item) -> Result<(), Error> {
@@ -205,7 +216,7 @@ impl Store {
                 }
                 found.retain(|line| line != "ok");
             }
-            let sql = "SELECT count(*) AS rows_kept, COALESCE(max(pos), 0) AS last FROM events";
+            let sql = "SELECT /* all */ count(*) AS rows_kept, COALESCE(max(pos), 0) AS last FROM events";
             if let Some(row) = tx.query_one(sql, vec![]).await? {
                 let (kept, last): (i64, i64) = (row.get("rows_kept")?, row.get("last")?);
                 if kept != last {
@@ -216,10 +227,6 @@ impl Store {
         })
         .await
     }
-}
-
-async fn received<T>(answer: oneshot::Receiver<Result<T, Error>>) -> Result<T, Error> {
-    answer.await.unwrap_or_else(|_| Err(Error::Unavailable("the store has stopped".to_owned())))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

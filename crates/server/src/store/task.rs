@@ -54,7 +54,7 @@ impl Store {
             ask.and_some("t.id <", before.as_ref());
             match filter.has_sandbox {
                 Some(true) => {
-                    ask.raw("EXISTS (SELECT 1 FROM sandboxes s WHERE s.task_id = t.id AND s.live = 1)")
+                    ask.raw("EXISTS (SELECT 1 FROM sandboxes s WHERE s.task_id = t.id AND s.live = 1)");
                 }
                 Some(false) => {
                     ask.raw("NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.task_id = t.id AND s.live = 1)");

@@ -44,7 +44,7 @@ pub(super) async fn start(
     read_queue: Reads,
     pool_size: usize,
 ) -> Result<(), Error> {
-    let writer = Writer { queue: write_queue, clock: clock.clone(), announce };
+    let writer = Writer { queue: write_queue, clock: clock.clone(), announce, before: 0 };
     let (ready, opened) = oneshot::channel();
     match place.clone() {
         Place::Sqlite { path, synchronous } => {
@@ -65,7 +65,7 @@ pub(super) async fn start(
             opened.await.map_err(|_| stopped())??;
             let (address, rules) = readers;
             spawn("omoi-read", move || {
-                run_local(postgres_readers(*address, rules, clock, read_queue, pool_size))
+                run_local(postgres_readers(*address, rules, clock, read_queue, pool_size));
             })?;
         }
     }
@@ -118,7 +118,7 @@ fn sqlite_writer(
         }
     };
     while let Some(first) = writer.queue.blocking_recv() {
-        let batch = writer.gather(first);
+        let batch = at_once(writer.gather(first, async |pause| std::thread::park_timeout(pause)));
         at_once(write(&writer, &mut tx, batch));
     }
 }
@@ -166,7 +166,7 @@ async fn postgres_writer(
         return;
     }
     while let Some(first) = writer.queue.recv().await {
-        let batch = writer.gather(first);
+        let batch = writer.gather(first, async |pause| tokio::time::sleep(pause).await).await;
         match link.tx().await {
             Ok(tx) => write(&writer, tx, batch).await,
             Err(error) => Writer::refuse(batch, &error),

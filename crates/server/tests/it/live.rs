@@ -36,7 +36,7 @@ impl Dice {
 /// A viewer with little room for what it does not read.
 async fn viewer_with_little_room(app: &App, since: i64) -> Viewer {
     let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
+    socket.set_recv_buffer_size(128 * 1024).unwrap();
     let stream = socket.connect(app.base.trim_start_matches("http://").parse().unwrap()).await.unwrap();
     let request = app.handshake(&app.token, &format!("since={since}"));
     let (socket, _) = client_async(request, MaybeTlsStream::Plain(stream)).await.unwrap();
