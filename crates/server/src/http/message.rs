@@ -82,20 +82,25 @@ async fn take(
     let wait = Duration::from_secs(query.wait.unwrap_or(0).unsigned_abs()).min(api.long_poll_max);
     let until = Instant::now() + wait;
     let queued = api.bus.messages_for(&id);
+    let mut told = false;
     loop {
         // Listening begins before looking, so that a message in between is not missed.
         let mut woken = std::pin::pin!(queued.notified());
         woken.as_mut().enable();
-        let messages = api.store.message_deliver(&id, limit).await?;
+        let messages = if told || api.store.message_waiting(&id).await? {
+            api.store.message_deliver(&id, limit).await?
+        } else {
+            Vec::new()
+        };
         let now = Instant::now();
         if !messages.is_empty() || now >= until || api.stop.is_cancelled() {
             return Ok(Answer(messages));
         }
-        tokio::select! {
-            () = woken => {}
-            () = api.stop.cancelled() => {}
-            () = tokio::time::sleep_until(until.min(now + LOOK_AGAIN)) => {}
-        }
+        told = tokio::select! {
+            () = woken => true,
+            () = api.stop.cancelled() => false,
+            () = tokio::time::sleep_until(until.min(now + LOOK_AGAIN)) => false,
+        };
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) async fn start(
     read_queue: Reads,
     pool_size: usize,
 ) -> Result<(), Error> {
-    let writer = Writer { queue: write_queue, clock: clock.clone(), announce, before: 0 };
+    let writer = Writer { queue: write_queue, clock: clock.clone(), announce };
     let (ready, opened) = oneshot::channel();
     match place.clone() {
         Place::Sqlite { path, synchronous } => {
@@ -118,7 +118,7 @@ fn sqlite_writer(
         }
     };
     while let Some(first) = writer.queue.blocking_recv() {
-        let batch = at_once(writer.gather(first, async |pause| std::thread::park_timeout(pause)));
+        let batch = writer.gather(first);
         at_once(write(&writer, &mut tx, batch));
     }
 }
@@ -166,7 +166,7 @@ async fn postgres_writer(
         return;
     }
     while let Some(first) = writer.queue.recv().await {
-        let batch = writer.gather(first, async |pause| tokio::time::sleep(pause).await).await;
+        let batch = writer.gather(first);
         match link.tx().await {
             Ok(tx) => write(&writer, tx, batch).await,
             Err(error) => Writer::refuse(batch, &error),

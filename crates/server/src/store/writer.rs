@@ -2,8 +2,6 @@
 //! that many callers share one flush to disk (group commit). A caller that must be refused after it has written, or
 //! a statement that fails, voids the batch; each of its items is then run alone.
 
-use std::time::{Duration, Instant};
-
 use tokio::sync::mpsc;
 
 use super::{
@@ -17,39 +15,31 @@ use crate::clock::Clock;
 const ITEMS_MAX: usize = 512;
 const EVENTS_MAX: usize = 4096;
 
-/// Callers that were answered together come back together, within about this long. To wait for them is cheaper
-/// than to flush for the first of them and then again for the rest.
-const LINGER: Duration = Duration::from_millis(1);
-/// Fewer than this in the batch before are not worth waiting for.
-const COMPANY: usize = 8;
-
 pub(super) struct Writer {
     pub queue: mpsc::Receiver<Item>,
     pub clock: Clock,
     pub announce: Announce,
-    /// How many the batch before had.
-    pub before: usize,
 }
 
 impl Writer {
-    /// Whatever waits now, and whoever is expected back at once. `rest` gives up the thread for a moment.
-    pub async fn gather(&mut self, first: Item, rest: impl AsyncFn(Duration)) -> Vec<Item> {
-        let expected = if self.before >= COMPANY { self.before } else { 1 };
-        let until = Instant::now() + LINGER;
+    /// Whatever waits now, and whatever comes while others may run, as long as anything comes. Under load that makes
+    /// batches large; where nobody comes it costs one look.
+    pub fn gather(&mut self, first: Item) -> Vec<Item> {
         let mut events = weight(&first);
         let mut batch = vec![first];
-        loop {
-            while batch.len() < ITEMS_MAX && events < EVENTS_MAX {
-                let Ok(item) = self.queue.try_recv() else { break };
+        let mut seen = 0;
+        while batch.len() > seen && batch.len() < ITEMS_MAX && events < EVENTS_MAX {
+            seen = batch.len();
+            std::thread::yield_now();
+            while let Ok(item) = self.queue.try_recv() {
                 events += weight(&item);
                 batch.push(item);
+                if batch.len() >= ITEMS_MAX || events >= EVENTS_MAX {
+                    break;
+                }
             }
-            if batch.len() >= expected || events >= EVENTS_MAX || Instant::now() >= until {
-                self.before = batch.len();
-                return batch;
-            }
-            rest(LINGER / 4).await;
         }
+        batch
     }
 
     /// Answers all of them with the reason why nothing can be written.

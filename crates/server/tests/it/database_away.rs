@@ -1,5 +1,5 @@
-//! PostgreSQL goes away, under load and otherwise: nothing that was acknowledged is lost, nothing is stored that was
-//! neither acknowledged nor sent again, everybody is told to come back, and all comes back by itself.
+//! PostgreSQL goes away, under load and otherwise: nothing that was acknowledged is lost, nothing is stored that
+//! was neither acknowledged nor sent again, everybody is told to come back, and all comes back by itself.
 
 use std::{
     sync::{
@@ -323,7 +323,7 @@ async fn while_the_database_is_away_no_token_is_called_wrong() {
     wire.cut();
     let refused = app.try_watch(&fresh, "").await.err().expect("nobody can be let in");
     try_again("a new viewer", &refused);
-    // Once the server has stopped believing what it knew of the viewer's own token, that is asked for in vain too.
+    // Once the server has stopped believing what it knew of the viewer's own token, it asks for that in vain too.
     eventually(async || (app.get("/api/v1/whoami").await.status == 503).then_some(())).await;
     viewer.say(r#"{"type":"ping"}"#).await;
     while viewer.hear().await != Said::Json(json!({ "type": "pong" })) {}

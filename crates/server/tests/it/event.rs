@@ -117,7 +117,8 @@ on_both! {
     async fn a_posted_event_is_found_again_with_all_its_fields(app: App) {
         let sandbox = app.sandbox().await;
         let data = json!({ "tool": "Bash", "input": { "command": "ls" } });
-        let body = json!({ "event_type": "agent.tool_use", "event_data": data, "source": "worker", "worker_seq": 1 });
+        let mut body = json!({ "event_type": "agent.tool_use", "event_data": data, "worker_seq": 1 });
+        body["source"] = json!("worker");
         let posted = app.post_as(&sandbox, "/events", body).await.expect(200);
         let stored = json!({
             "id": posted["event_id"], "sandbox_id": sandbox.id, "seq": 1, "worker_seq": 1,
@@ -126,7 +127,11 @@ on_both! {
         let page = app.events(&sandbox, "").await;
         assert_eq!(page["events"], json!([stored]));
         assert_eq!(page["sandbox_id"], sandbox.id);
-        assert_eq!(app.get_as(&sandbox, "/events").await.expect(200), page, "the sandbox sees its own events");
+        assert_eq!(
+            app.get_as(&sandbox, "/events").await.expect(200),
+            page,
+            "the sandbox sees its own events"
+        );
     }
 
     /// PE-3
@@ -232,7 +237,8 @@ on_both! {
         let sandbox = app.sandbox().await;
         let known = json!({ "events": [numbered(1, "a"), numbered(2, "b")] });
         let first = app.post_as(&sandbox, "/events", known).await.expect(200);
-        let more = json!({ "events": [numbered(1, "a"), numbered(2, "b"), numbered(3, "c"), numbered(4, "d")] });
+        let more =
+            json!({ "events": [numbered(1, "a"), numbered(2, "b"), numbered(3, "c"), numbered(4, "d")] });
         let second = app.post_as(&sandbox, "/events", more).await.expect(200);
         assert_eq!(seqs(&second["events"]), [1, 2, 3, 4]);
         assert_eq!(column(&second["events"], "event_id")[..2], column(&first["events"], "event_id")[..]);
@@ -241,11 +247,13 @@ on_both! {
 
     async fn a_batch_keeps_its_order(app: App) {
         let sandbox = app.sandbox().await;
-        let batch: Vec<_> = (0..300).map(|n| json!({ "event_type": "agent.thinking", "event_data": { "n": n } })).collect();
+        let batch: Vec<_> =
+            (0..300).map(|n| json!({ "event_type": "agent.thinking", "event_data": { "n": n } })).collect();
         let answer = app.post_as(&sandbox, "/events", json!({ "events": batch })).await.expect(200);
         assert_eq!(seqs(&answer["events"]), (1..=300).collect::<Vec<_>>());
         let page = app.events(&sandbox, "limit=500").await;
-        let told: Vec<_> = page["events"].as_array().unwrap().iter().rev().map(|e| e["event_data"]["n"].clone()).collect();
+        let told: Vec<_> =
+            page["events"].as_array().unwrap().iter().rev().map(|e| e["event_data"]["n"].clone()).collect();
         assert_eq!(told, (0..300).map(Value::from).collect::<Vec<_>>());
     }
 
@@ -271,7 +279,7 @@ on_both! {
         app.post_as(&sandbox, "/events", numbered(1, "Read")).await.expect(200);
     }
 
-    /// JSON may hold what no program can read as a value: half of a surrogate pair, a number beyond all bounds.
+    /// JSON may hold what no program can read: half of a surrogate pair, a number beyond all bounds.
     async fn an_event_that_cannot_be_understood_leaves_no_trace_of_its_batch(app: App) {
         for unreadable in [r#"{"message_id":"\ud800"}"#, r#"{"cost_usd":1e999}"#] {
             for kind in ["agent.message_injected", "agent.completed", "agent.started", "agent.file_edited"] {
@@ -323,8 +331,10 @@ on_both! {
         stored.extend(rest["events"].as_array().unwrap().iter().cloned());
         stored.reverse();
         assert_eq!(rest["total_count"], WRITERS * EACH);
-        let stored: Vec<_> =
-            stored.iter().map(|e| (e["seq"].as_i64().unwrap(), e["id"].clone(), e["event_data"].clone())).collect();
+        let stored: Vec<_> = stored
+            .iter()
+            .map(|e| (e["seq"].as_i64().unwrap(), e["id"].clone(), e["event_data"].clone()))
+            .collect();
         assert_eq!(stored, acknowledged);
     }
 
@@ -334,7 +344,9 @@ on_both! {
         let mut writers = JoinSet::new();
         for _ in 0..16 {
             let (app, sandbox) = (app.clone(), sandbox.clone());
-            writers.spawn(async move { app.post_as(&sandbox, "/events", numbered(1, "Read")).await.expect(200) });
+            writers.spawn(
+                async move { app.post_as(&sandbox, "/events", numbered(1, "Read")).await.expect(200) },
+            );
         }
         let answers: BTreeSet<String> = writers.join_all().await.iter().map(Value::to_string).collect();
         assert_eq!(answers.len(), 1, "{answers:?}");
@@ -385,7 +397,8 @@ on_both! {
         for limit in [1, 2, 5, 13, 500] {
             let (mut back, mut before) = (Vec::new(), i64::MAX - 1);
             loop {
-                let page = seqs(&app.events(&sandbox, &format!("limit={limit}&before={before}")).await["events"]);
+                let page =
+                    seqs(&app.events(&sandbox, &format!("limit={limit}&before={before}")).await["events"]);
                 let Some(oldest) = page.last() else { break };
                 before = *oldest;
                 back.extend(page);
@@ -393,7 +406,8 @@ on_both! {
             assert_eq!(back, (1..=13).rev().collect::<Vec<_>>(), "pages of {limit}");
             let (mut forth, mut after) = (Vec::new(), 0);
             loop {
-                let page = seqs(&app.events(&sandbox, &format!("limit={limit}&after={after}")).await["events"]);
+                let page =
+                    seqs(&app.events(&sandbox, &format!("limit={limit}&after={after}")).await["events"]);
                 let Some(newest) = page.first() else { break };
                 after = *newest;
                 forth.extend(page.into_iter().rev());

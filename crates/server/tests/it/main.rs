@@ -12,6 +12,7 @@ mod bad_input;
 mod claim;
 mod database_away;
 mod dependency;
+mod door;
 mod event;
 mod lease;
 mod live;

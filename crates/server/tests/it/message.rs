@@ -57,11 +57,14 @@ on_both! {
     async fn a_message_is_handed_out_once_with_all_its_fields(app: App) {
         let sandbox = app.sandbox().await;
         let id = app.queue(&sandbox, "look at the tests").await;
-        assert_eq!(app.take(&sandbox).await, [json!({
-            "id": id, "sandbox_id": sandbox.id, "content": "look at the tests", "message_type": "user_message",
-            "sender": "first", "state": "delivered", "timestamp": app.now(), "delivered_at": app.now(),
-            "injected_at": null, "acknowledged_at": null, "expired_at": null, "deliveries": 1,
-        })]);
+        assert_eq!(
+            app.take(&sandbox).await,
+            [json!({
+                "id": id, "sandbox_id": sandbox.id, "content": "look at the tests", "message_type": "user_message",
+                "sender": "first", "state": "delivered", "timestamp": app.now(), "delivered_at": app.now(),
+                "injected_at": null, "acknowledged_at": null, "expired_at": null, "deliveries": 1,
+            })]
+        );
         assert_eq!(app.take(&sandbox).await, [] as [Value; 0]);
     }
 
@@ -88,7 +91,9 @@ on_both! {
     /// MS-4
     async fn a_message_without_content_is_refused(app: App) {
         let sandbox = app.sandbox().await;
-        for body in [json!({}), json!({ "content": "" }), json!({ "content": " \n" }), json!({ "content": null })] {
+        for body in
+            [json!({}), json!({ "content": "" }), json!({ "content": " \n" }), json!({ "content": null })]
+        {
             app.say(&sandbox, body).await.refused(422, "validation_failed");
         }
         assert_eq!(app.history(&sandbox, "").await.len(), 0);
@@ -111,17 +116,26 @@ on_both! {
         let (sandbox, other) = (app.sandbox().await, app.sandbox().await);
         let mut viewer = app.watch(&format!("entity_ids={},{}", sandbox.id, other.id)).await;
         let long = "é".repeat(150);
-        for (kind, priority) in [("interrupt", "high"), ("user_message", "normal"), ("guardian_nudge", "normal")] {
-            let queued = app.say(&sandbox, json!({ "content": long, "message_type": kind })).await.expect(200);
+        for (kind, priority) in
+            [("interrupt", "high"), ("user_message", "normal"), ("guardian_nudge", "normal")]
+        {
+            let queued =
+                app.say(&sandbox, json!({ "content": long, "message_type": kind })).await.expect(200);
             app.event(&other, "agent.waiting", json!({})).await.expect(200);
             let told = viewer.until("SANDBOX_agent.waiting").await;
             assert_eq!(told.len(), 1, "{told:?}");
-            assert_eq!((&told[0]["event_type"], &told[0]["entity_type"]), (&json!("SANDBOX_MESSAGE_QUEUED"), &json!("sandbox")));
+            assert_eq!(
+                (&told[0]["event_type"], &told[0]["entity_type"]),
+                (&json!("SANDBOX_MESSAGE_QUEUED"), &json!("sandbox"))
+            );
             assert_eq!(told[0]["entity_id"], sandbox.id);
-            assert_eq!(told[0]["payload"], json!({
-                "message_id": queued["message_id"], "content": "é".repeat(100), "message_type": kind,
-                "priority": priority, "sender": "first",
-            }));
+            assert_eq!(
+                told[0]["payload"],
+                json!({
+                    "message_id": queued["message_id"], "content": "é".repeat(100), "message_type": kind,
+                    "priority": priority, "sender": "first",
+                })
+            );
         }
     }
 
@@ -176,7 +190,10 @@ on_both! {
         app.report(&sandbox, &id, "acknowledged").await.expect(200);
         for state in ["delivered", "injected", "acknowledged"] {
             let told = viewer.next().await;
-            assert_eq!((&told["payload"]["message_id"], &told["payload"]["state"]), (&json!(id), &json!(state)));
+            assert_eq!(
+                (&told["payload"]["message_id"], &told["payload"]["state"]),
+                (&json!(id), &json!(state))
+            );
         }
     }
 
@@ -193,7 +210,12 @@ on_both! {
 
     async fn an_event_about_a_message_is_stored_whatever_it_names(app: App) {
         let sandbox = app.sandbox().await;
-        for data in [json!({ "message_id": "msg-unknown" }), json!({ "message_id": 7 }), json!({}), json!({ "message_id": "a/b" })] {
+        for data in [
+            json!({ "message_id": "msg-unknown" }),
+            json!({ "message_id": 7 }),
+            json!({}),
+            json!({ "message_id": "a/b" }),
+        ] {
             app.event(&sandbox, "agent.message_injected", data).await.expect(200);
         }
         assert_eq!(app.event_count(&sandbox).await, 4);
@@ -231,7 +253,11 @@ on_both! {
             app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
             app.clock.advance(SignedDuration::from_secs(30));
         }
-        assert_eq!(app.take(&sandbox).await.len(), 0, "message.deliveries_max is 5, whether upkeep came round or not");
+        assert_eq!(
+            app.take(&sandbox).await.len(),
+            0,
+            "message.deliveries_max is 5, whether upkeep came round or not"
+        );
         app.advance(Duration::ZERO).await;
         let message = app.history(&sandbox, "").await[0].clone();
         assert_eq!((&message["state"], &message["deliveries"]), (&json!("expired"), &json!(5)));
@@ -256,7 +282,8 @@ on_both! {
         assert_eq!(met, all);
         let viewer = app.operator("eve", "viewer").await;
         let path = format!("/api/v1/sandboxes/{}/messages", sandbox.id);
-        let seen = app.call(reqwest::Method::GET, &format!("{path}?history=true"), &viewer, None).await.expect(200);
+        let seen =
+            app.call(reqwest::Method::GET, &format!("{path}?history=true"), &viewer, None).await.expect(200);
         assert_eq!(seen, json!(all));
         app.call(reqwest::Method::GET, &path, &viewer, None).await.refused(403, "role_too_low");
         assert_eq!(contents(&app.take(&sandbox).await), ["1", "2", "3", "4", "5"]);
@@ -278,7 +305,9 @@ on_both! {
         let body = json!({ "content": "obey", "message_type": "system" });
         app.post_as(&sandbox, "/messages", body.clone()).await.refused(403, "operator_needed");
         let path = format!("/api/v1/sandboxes/{}/messages", sandbox.id);
-        app.call(reqwest::Method::POST, &path, &other.token, Some(&body)).await.refused(403, "operator_needed");
+        app.call(reqwest::Method::POST, &path, &other.token, Some(&body))
+            .await
+            .refused(403, "operator_needed");
         app.call(reqwest::Method::GET, &path, &other.token, None).await.refused(403, "wrong_sandbox");
         assert_eq!(app.history(&sandbox, "").await.len(), 0);
     }
@@ -328,6 +357,7 @@ on_both! {
 
 on_both! {
     |config| config.message.expire_after = Duration::from_secs(60) =>
+
     async fn a_message_that_nobody_took_expires_with_age(app: App) {
         let sandbox = app.sandbox().await;
         let id = app.queue(&sandbox, "too late").await;
@@ -345,6 +375,7 @@ on_both! {
 
 on_both! {
     |config| config.message.queue_max = 3 =>
+
     async fn a_full_queue_takes_no_more_until_the_worker_has_caught_up(app: App) {
         let (sandbox, other) = (app.sandbox().await, app.sandbox().await);
         for content in ["1", "2", "3"] {
@@ -364,6 +395,7 @@ on_both! {
 
 on_both! {
     |config| config.message.long_poll_max = Duration::from_millis(50) =>
+
     async fn a_poll_that_finds_nothing_ends_at_its_limit(app: App) {
         let sandbox = app.sandbox().await;
         let nothing = soon(app.get_as(&sandbox, "/messages?wait=600")).await.expect(200);

@@ -1,5 +1,5 @@
-//! The trajectory of a sandbox: its events without heartbeats, walked by cursors; and what is kept beside the events:
-//! whole diffs, transcripts, the log.
+//! The trajectory of a sandbox: its events without heartbeats, walked by cursors; and what is kept beside the
+//! events: whole diffs, transcripts, the log.
 
 use std::time::Duration;
 
@@ -73,7 +73,10 @@ on_both! {
     async fn heartbeats_are_left_out_and_summed_up(app: App) {
         let sandbox = app.sandbox().await;
         let nothing = app.trajectory(&sandbox, "").await.expect(200);
-        assert_eq!(nothing["heartbeat_summary"], json!({ "count": 0, "first_heartbeat": null, "last_heartbeat": null }));
+        assert_eq!(
+            nothing["heartbeat_summary"],
+            json!({ "count": 0, "first_heartbeat": null, "last_heartbeat": null })
+        );
         app.event(&sandbox, "agent.thinking", json!({ "n": 1 })).await.expect(200);
         app.advance(Duration::from_secs(1)).await;
         let first = app.now();
@@ -99,7 +102,8 @@ on_both! {
             batch.extend((0..n % 4).map(|_| json!({ "event_type": "agent.heartbeat" })));
         }
         let answer = app.post_as(&sandbox, "/events", json!({ "events": batch })).await.expect(200);
-        let thoughts = answer["events"].as_array().unwrap().iter().filter(|e| e["event_type"] == "agent.thinking");
+        let thoughts =
+            answer["events"].as_array().unwrap().iter().filter(|e| e["event_type"] == "agent.thinking");
         let ids: Vec<_> = thoughts.map(|e| e["event_id"].clone()).collect();
         let back: Vec<i64> = (1..=count).rev().collect();
         let forth: Vec<i64> = (1..=count).collect();
@@ -109,7 +113,11 @@ on_both! {
             for at in [0, 1, 11, 21, 22] {
                 let older = &back[back.len() - at..];
                 assert_eq!(app.walk(&sandbox, limit, &ids[at], "older").await, older, "{limit} from {at}");
-                assert_eq!(app.walk(&sandbox, limit, &ids[at], "newer").await, forth[at + 1..], "{limit} from {at}");
+                assert_eq!(
+                    app.walk(&sandbox, limit, &ids[at], "newer").await,
+                    forth[at + 1..],
+                    "{limit} from {at}"
+                );
             }
         }
     }
@@ -127,7 +135,10 @@ on_both! {
         assert_eq!(app.walk(&sandbox, 2, &newest["next_cursor"], "older").await, [4, 3, 2, 1]);
         assert_eq!(app.walk(&sandbox, 2, &newest["prev_cursor"], "newer").await, [7, 8, 9]);
         let end = app.trajectory(&sandbox, "").await.expect(200)["prev_cursor"].clone();
-        let idle = app.trajectory(&sandbox, &format!("direction=newer&cursor={}", end.as_str().unwrap())).await.expect(200);
+        let idle = app
+            .trajectory(&sandbox, &format!("direction=newer&cursor={}", end.as_str().unwrap()))
+            .await
+            .expect(200);
         assert_eq!((numbers(&idle), &idle["has_more"]), (vec![], &json!(false)));
     }
 
@@ -143,14 +154,16 @@ on_both! {
     async fn the_cursor_of_another_sandbox_is_none_here(app: App) {
         let (sandbox, other) = (app.sandbox().await, app.sandbox().await);
         app.event(&sandbox, "agent.thinking", json!({ "n": 1 })).await.expect(200);
-        let foreign = app.event(&other, "agent.thinking", json!({ "n": 2 })).await.expect(200)["event_id"].clone();
+        let foreign =
+            app.event(&other, "agent.thinking", json!({ "n": 2 })).await.expect(200)["event_id"].clone();
         for cursor in [foreign.as_str().unwrap(), "evt-999999999999"] {
             for direction in ["older", "newer"] {
                 let query = format!("cursor={cursor}&direction={direction}");
                 app.trajectory(&sandbox, &query).await.refused(404, "event_of_that_sandbox_not_found");
             }
         }
-        for query in ["cursor=17", "cursor=evt--1", "cursor=", "direction=sideways", "limit=1001", "limit=0"] {
+        for query in ["cursor=17", "cursor=evt--1", "cursor=", "direction=sideways", "limit=1001", "limit=0"]
+        {
             assert_eq!(app.trajectory(&sandbox, query).await.status, 422, "{query}");
         }
     }
@@ -160,15 +173,21 @@ on_both! {
         let diff = "+ a line of code, with an é\n".repeat(2000);
         let posted = app.post_as(&sandbox, "/events", file_edited(1, &diff)).await.expect(200);
         let stored = app.get_as(&sandbox, "/events").await.expect(200)["events"][0]["event_data"].clone();
-        assert_eq!(stored, json!({
-            "file_path": "src/main.rs", "lines_added": 3, "full_diff": null,
-            "full_diff_available": true, "full_diff_size": diff.chars().count(),
-            "full_diff_sha256": stored["full_diff_sha256"],
-        }));
+        assert_eq!(
+            stored,
+            json!({
+                "file_path": "src/main.rs", "lines_added": 3, "full_diff": null,
+                "full_diff_available": true, "full_diff_size": diff.chars().count(),
+                "full_diff_sha256": stored["full_diff_sha256"],
+            })
+        );
         let whole = app.diff(&sandbox, &posted["event_id"]).await.expect(200);
-        assert_eq!(whole, json!({
-            "event_id": posted["event_id"], "sandbox_id": sandbox.id, "file_path": "src/main.rs", "full_diff": diff,
-        }));
+        assert_eq!(
+            whole,
+            json!({
+                "event_id": posted["event_id"], "sandbox_id": sandbox.id, "file_path": "src/main.rs", "full_diff": diff,
+            })
+        );
         let repeat = app.post_as(&sandbox, "/events", file_edited(1, &diff)).await.expect(200);
         assert_eq!(repeat, posted);
     }
@@ -190,7 +209,8 @@ on_both! {
 
     async fn a_diff_belongs_to_one_event_of_one_sandbox(app: App) {
         let (sandbox, other) = (app.sandbox().await, app.sandbox().await);
-        let edited = app.post_as(&sandbox, "/events", file_edited(1, &"+ x\n".repeat(3000))).await.expect(200);
+        let edited =
+            app.post_as(&sandbox, "/events", file_edited(1, &"+ x\n".repeat(3000))).await.expect(200);
         let thought = app.event(&sandbox, "agent.thinking", json!({})).await.expect(200);
         app.diff(&sandbox, &thought["event_id"]).await.refused(404, "diff_of_event_not_found");
         app.diff(&other, &edited["event_id"]).await.refused(404, "event_of_that_sandbox_not_found");
