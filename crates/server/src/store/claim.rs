@@ -22,8 +22,11 @@ use crate::domain::{
 };
 
 const READY: &str = "status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL";
-const FACTS: &str = "t.id, t.required_capabilities, t.priority, t.created_at, t.deadline_at, t.dependants_pending, \
-                     t.retry_count, t.max_retries";
+/// What a claim needs to know of a task: enough to score it and to take it.
+const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.status, t.generation, t.branch_name, t.title, \
+    t.unmet_dependencies, t.required_capabilities, t.priority, t.created_at, t.deadline_at, t.dependants_pending, \
+    t.retry_count, t.max_retries, k.number, k.ticket_type";
+const TICKET: &str = "LEFT JOIN tickets k ON k.id = t.ticket_id";
 /// Tasks near their deadline that one claim looks at.
 const NEAR_DEADLINE_MAX: usize = 50;
 /// Where the first tasks ask for more than the claimer can do, this many are looked through.
@@ -45,19 +48,15 @@ impl Store {
     pub async fn task_claim_next(&self, agent: &AgentId) -> Result<Option<Claim>, Error> {
         let agent = agent.clone();
         self.write(async move |tx| {
-            let sql = "SELECT capabilities, status FROM agents WHERE id = $1";
-            let row = tx.query_one(sql, params![&agent]).await?;
-            let able: Vec<String> =
-                row.ok_or_else(|| Error::not_found("agent", &agent))?.json("capabilities")?;
-            let Some(id) = best(tx, &able).await? else { return Ok(None) };
+            let Some(row) = best(tx, &agent).await? else { return Ok(None) };
             let sandbox = NewSandbox {
                 id: SandboxId::generate(),
                 provider: ProviderKind::External,
                 agent_id: Some(&agent),
                 labels: "{}".to_owned(),
             };
-            let attached = claim_this(tx, &id, sandbox).await?;
-            let task = task::get(tx, &id).await?;
+            let attached = take(tx, &row, sandbox).await?;
+            let task = task::get(tx, &row.parse("id")?).await?;
             Ok(Some(Claim { task, sandbox: attached.sandbox, token: attached.token }))
         })
         .await
@@ -70,9 +69,8 @@ pub(super) async fn claim_this(
     id: &TaskId,
     sandbox: NewSandbox<'_>,
 ) -> Result<SandboxAttached, Error> {
-    let sql = "SELECT t.project_id, t.status, t.generation, t.branch_name, t.title, t.priority, t.unmet_dependencies, \
-               t.ticket_id, k.number, k.ticket_type FROM tasks t LEFT JOIN tickets k ON k.id = t.ticket_id WHERE t.id = $1";
-    let row = tx.query_one(sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
+    let sql = format!("SELECT {COLUMNS} FROM tasks t {TICKET} WHERE t.id = $1");
+    let row = tx.query_one(&sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
     let status: String = row.get("status")?;
     if status != TaskState::Pending.status().as_str() {
         return Err(Error::conflict("task_held", format!("task {id} is {status}, so it cannot be taken")));
@@ -81,12 +79,19 @@ pub(super) async fn claim_this(
         let detail = format!("task {id} waits for others to be completed first");
         return Err(Error::conflict("dependencies_unmet", detail));
     }
+    take(tx, &row, sandbox).await
+}
+
+/// A pending task, its sandbox, lease and token, all in the caller's transaction.
+async fn take(tx: &mut Tx, row: &Row, sandbox: NewSandbox<'_>) -> Result<SandboxAttached, Error> {
+    let id: TaskId = row.parse("id")?;
     let taken = Taken {
-        id: id.clone(),
         project_id: row.parse("project_id")?,
         generation: row.get::<i64>("generation")? + 1,
-        branch_name: branch_of(tx, id, &row).await?,
+        branch_name: branch_of(tx, &id, row).await?,
+        id,
     };
+    let id = &taken.id;
     let sql = "UPDATE tasks SET status = 'assigned', generation = $2, branch_name = $3, not_before = NULL, \
                error_message = NULL, updated_at = $4 WHERE id = $1";
     tx.execute(sql, params![id, taken.generation, taken.branch_name.as_str(), tx.now]).await?;
@@ -133,50 +138,59 @@ async fn branch_of(tx: &mut Tx, id: &TaskId, row: &Row) -> Result<String, Error>
     Ok(branch::unique(&name, |candidate| taken.iter().any(|name| name == candidate)))
 }
 
-async fn best(tx: &mut Tx, able: &[String]) -> Result<Option<TaskId>, Error> {
+/// The best task of all that the agent can do. What it can do comes with the answer: one question for both.
+async fn best(tx: &mut Tx, agent: &AgentId) -> Result<Option<Row>, Error> {
+    let able = "(SELECT a.capabilities FROM agents a WHERE a.id = $3) AS able";
     let open = "p.archived = 0 AND p.live_sandboxes < COALESCE(p.max_concurrent, $1)";
     let first = |class: i64| {
         format!(
-            "SELECT {FACTS} FROM projects p JOIN tasks t ON t.id = (SELECT x.id FROM tasks x \
+            "SELECT {COLUMNS}, {able} FROM projects p JOIN tasks t ON t.id = (SELECT x.id FROM tasks x \
              WHERE x.project_id = p.id AND x.rank_class = {class} AND x.{} \
-             ORDER BY x.rank DESC, x.id LIMIT 1) WHERE {open}",
+             ORDER BY x.rank DESC, x.id LIMIT 1) {TICKET} WHERE {open}",
             READY.replace("AND ", "AND x.")
         )
     };
+    let ready = READY.replace("AND ", "AND t.");
     let near = format!(
-        "SELECT {FACTS} FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.{} \
-         AND t.deadline_at IS NOT NULL AND t.deadline_at <= $2 AND {open} ORDER BY t.deadline_at LIMIT {NEAR_DEADLINE_MAX}",
-        READY.replace("AND ", "AND t.")
+        "SELECT {COLUMNS}, {able} FROM tasks t JOIN projects p ON p.id = t.project_id {TICKET} WHERE t.{ready} \
+         AND t.deadline_at IS NOT NULL AND t.deadline_at <= $2 AND {open} ORDER BY t.deadline_at \
+         LIMIT {NEAR_DEADLINE_MAX}"
     );
-    let per_project = tx.rules.max_concurrent_per_project;
-    let window = tx.now + tx.rules.weights.deadline_window;
     let sql = format!("{} UNION ALL {} UNION ALL SELECT * FROM ({near}) AS near", first(0), first(1));
-    let mut rows = tx.query(&sql, params![per_project, window]).await?;
-    if let Some(row) = rows.iter().find(|row| !fits(row, able)) {
-        tracing::debug!(task.id = ?row.get::<String>("id"), "a task asks for more than the claimer can do");
-        rows = passed_over(tx, open, per_project).await?;
+    let window = tx.now + tx.rules.weights.deadline_window;
+    let per_project = tx.rules.max_concurrent_per_project;
+    let mut rows = tx.query(&sql, params![per_project, window, agent]).await?;
+    let Some(row) = rows.first() else {
+        let known = tx.query_one("SELECT 1 AS found FROM agents WHERE id = $1", params![agent]).await?;
+        return known.map(|_| None).ok_or_else(|| Error::not_found("agent", agent));
+    };
+    let able: Option<String> = row.get("able")?;
+    let able = able.ok_or_else(|| Error::not_found("agent", agent))?;
+    let able: Vec<String> = serde_json::from_str(&able).unwrap_or_default();
+    if !rows.iter().all(|row| fits(row, &able)) {
+        // The long way round: the first tasks of all, in order.
+        let sql = format!(
+            "SELECT {COLUMNS} FROM tasks t JOIN projects p ON p.id = t.project_id {TICKET} WHERE t.{ready} \
+             AND {open} ORDER BY t.rank_class DESC, t.rank DESC LIMIT {PASSED_OVER_MAX}"
+        );
+        rows = tx.query(&sql, params![per_project]).await?;
     }
-    let mut best: Option<(f64, TaskId)> = None;
-    for row in rows.iter().filter(|row| fits(row, able)) {
-        let score = score::score(&task::facts(row)?, &tx.rules.weights, tx.now);
-        let id: TaskId = row.parse("id")?;
-        let better =
-            best.as_ref().is_none_or(|(top, top_id)| score > *top || (score == *top && id < *top_id));
-        if better {
-            best = Some((score, id));
-        }
-    }
-    Ok(best.map(|(_, id)| id))
+    highest(tx, rows.into_iter().filter(|row| fits(row, &able)))
 }
 
-/// The long way round: the first tasks of all, in order.
-async fn passed_over(tx: &mut Tx, open: &str, per_project: i64) -> Result<Vec<Row>, Error> {
-    let sql = format!(
-        "SELECT {FACTS} FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.{} AND {open} \
-         ORDER BY t.rank_class DESC, t.rank DESC LIMIT {PASSED_OVER_MAX}",
-        READY.replace("AND ", "AND t.")
-    );
-    tx.query(&sql, params![per_project]).await
+/// Highest score, and of equals the oldest.
+fn highest(tx: &Tx, rows: impl Iterator<Item = Row>) -> Result<Option<Row>, Error> {
+    let mut best: Option<(f64, String, Row)> = None;
+    for row in rows {
+        let score = score::score(&task::facts(&row)?, &tx.rules.weights, tx.now);
+        let id: String = row.get("id")?;
+        let better =
+            best.as_ref().is_none_or(|(top, oldest, _)| score > *top || (score == *top && id < *oldest));
+        if better {
+            best = Some((score, id, row));
+        }
+    }
+    Ok(best.map(|(_, _, row)| row))
 }
 
 fn fits(row: &Row, able: &[String]) -> bool {
