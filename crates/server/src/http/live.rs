@@ -17,7 +17,7 @@ use futures_util::{SinkExt, StreamExt, stream};
 use omoi_protocol::live::{LiveEvent, Subscribe};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use utoipa::IntoParams;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -124,29 +124,15 @@ async fn stream_events(
     };
     let seat = seat(&api)?;
     let viewer = viewer(&api, resumed).await?;
-    let filter = Filter::new(&query);
     let every = api.live.ping_interval;
     let secret = auth::bearer(&headers).map(str::to_owned);
-    let look = tokio::time::interval(every);
-    let batches = stream::unfold((viewer, seat, api, look), move |(mut viewer, seat, api, mut look)| {
-        let (filter, secret) = (filter.clone(), secret.clone());
-        async move {
-            let rows = loop {
-                tokio::select! {
-                    rows = viewer.next(BATCH) => break rows.ok()?,
-                    _ = look.tick() => {
-                        if is_unwelcome(&api, secret.as_deref()).await {
-                            return None;
-                        }
-                    }
-                    () = api.stop.cancelled() => return None,
-                }
-            };
-            let events: Vec<_> = rows.iter().filter(|row| filter.wants(row)).map(sse).collect();
-            Some((stream::iter(events), (viewer, seat, api, look)))
-        }
+    let (batches, taken) = mpsc::channel(1);
+    tokio::spawn(Session { viewer, filter: Filter::new(&query), secret, api, _seat: seat }.feed(batches));
+    let events = stream::unfold(taken, async |mut taken| {
+        let batch: Vec<_> = taken.recv().await?;
+        Some((stream::iter(batch), taken))
     });
-    Ok(Sse::new(batches.flatten()).keep_alive(KeepAlive::new().interval(every)).into_response())
+    Ok(Sse::new(events.flatten()).keep_alive(KeepAlive::new().interval(every)).into_response())
 }
 
 fn sse(row: &Arc<Live>) -> Result<Event, Infallible> {
@@ -200,6 +186,39 @@ struct Session {
 }
 
 impl Session {
+    /// Feeds a stream of server-sent events until its reader leaves, or does not read: that one may come back too.
+    async fn feed(mut self, batches: mpsc::Sender<Vec<Result<Event, Infallible>>>) {
+        let mut look = tokio::time::interval(self.api.live.ping_interval);
+        loop {
+            let rows = tokio::select! {
+                rows = self.viewer.next(BATCH) => rows,
+                _ = look.tick() => {
+                    if is_unwelcome(&self.api, self.secret.as_deref()).await {
+                        return;
+                    }
+                    continue;
+                }
+                () = batches.closed() => return,
+                () = self.api.stop.cancelled() => return,
+            };
+            let Ok(rows) = rows else { return };
+            let events: Vec<_> = rows.iter().filter(|row| self.filter.wants(row)).map(sse).collect();
+            if events.is_empty() {
+                continue;
+            }
+            match tokio::time::timeout(self.api.live.viewer_stall_timeout, batches.send(events)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                Err(_) => return self.dropped(),
+            }
+        }
+    }
+
+    fn dropped(&self) {
+        metrics::counter!("omoi_live_viewers_dropped_total").increment(1);
+        tracing::info!(position = self.viewer.position(), "dropped a viewer that does not read");
+    }
+
     async fn run(mut self, socket: WebSocket) {
         let (mut out, mut from) = socket.split();
         let stall = self.api.live.viewer_stall_timeout;
@@ -238,8 +257,7 @@ impl Session {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => break None,
                 Err(_) => {
-                    metrics::counter!("omoi_live_viewers_dropped_total").increment(1);
-                    tracing::info!(position = self.viewer.position(), "dropped a viewer that does not read");
+                    self.dropped();
                     break Some(close(TOO_SLOW, "too slow; come back with since"));
                 }
             }

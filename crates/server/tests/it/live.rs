@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tokio::{net::TcpSocket, task::JoinSet};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpSocket, TcpStream},
+    task::JoinSet,
+};
 use tokio_tungstenite::{
     MaybeTlsStream, client_async,
     tungstenite::{Message, client::IntoClientRequest},
@@ -41,6 +45,21 @@ async fn viewer_with_little_room(app: &App, since: i64) -> Viewer {
     let request = app.handshake(&app.token, &format!("since={since}"));
     let (socket, _) = client_async(request, MaybeTlsStream::Plain(stream)).await.unwrap();
     Viewer(socket)
+}
+
+/// A stream of server-sent events that nobody reads.
+async fn stream_with_little_room(app: &App, since: i64) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(128 * 1024).unwrap();
+    let address = app.base.trim_start_matches("http://");
+    let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+    let request = format!(
+        "GET /api/v1/stream?since={since} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
+         Connection: close\r\n\r\n",
+        app.token
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    stream
 }
 
 /// More than all buffers between the server and a viewer hold.
@@ -404,6 +423,18 @@ on_both! {
         let since = seen.last().map_or(start, |event| event["position"].as_i64().unwrap());
         seen.extend(app.watch_since(since, "").await.take(30 - seen.len()).await);
         assert_eq!(positions(&seen), (start + 1..=start + 30).collect::<Vec<_>>());
+    }
+
+    async fn a_stream_that_nobody_reads_is_ended_too(app: App) {
+        let dropped = viewers_dropped(&app).await;
+        let sandbox = app.sandbox().await;
+        let mut stalled = stream_with_little_room(&app, app.position().await).await;
+        flood(&app, &sandbox).await;
+        eventually(async || (viewers_dropped(&app).await > dropped).then_some(())).await;
+        let mut sent = Vec::new();
+        soon(stalled.read_to_end(&mut sent)).await.unwrap();
+        let events = String::from_utf8_lossy(&sent).lines().filter(|line| line.starts_with("id: ")).count();
+        assert!((1..30).contains(&events), "{events} events fit on the way");
     }
 }
 
