@@ -239,7 +239,7 @@ mod tests {
     fn the_raw_table_is_the_one_of_the_schema() {
         let sql = schema();
         assert_eq!(sql.matches("CREATE TABLE").count(), 1, "{sql}");
-        assert_eq!(sql.matches("INDEX").count(), 3, "{sql}");
+        assert_eq!(sql.matches("INDEX").count(), 2, "{sql}");
     }
 
     #[test]
