@@ -22,22 +22,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Whatever waits now, and whatever comes while others may run, as long as anything comes. Under load that makes
-    /// batches large; where nobody comes it costs one look.
+    /// Whatever waits now. While it is written, others arrive and wait for the next batch: to wait for them here,
+    /// be it only by yielding, leaves the processor idle and was measured to cost a third of the rate.
     pub fn gather(&mut self, first: Item) -> Vec<Item> {
         let mut events = weight(&first);
         let mut batch = vec![first];
-        let mut seen = 0;
-        while batch.len() > seen && batch.len() < ITEMS_MAX && events < EVENTS_MAX {
-            seen = batch.len();
-            std::thread::yield_now();
-            while let Ok(item) = self.queue.try_recv() {
-                events += weight(&item);
-                batch.push(item);
-                if batch.len() >= ITEMS_MAX || events >= EVENTS_MAX {
-                    break;
-                }
-            }
+        while batch.len() < ITEMS_MAX && events < EVENTS_MAX {
+            let Ok(item) = self.queue.try_recv() else { break };
+            events += weight(&item);
+            batch.push(item);
         }
         batch
     }
