@@ -120,11 +120,21 @@ async fn streams(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<Sandbox
     let mut ids: Vec<String> = appends.iter().map(|a| a.sandbox_id.to_string()).collect();
     ids.sort_unstable();
     ids.dedup();
+    // The last event by the index alone; a join would leave the planner free to read them all.
+    let last = |column: &str| {
+        format!(
+            "(SELECT e.{column} FROM events e WHERE e.entity_id = s.id AND e.seq IS NOT NULL \
+             ORDER BY e.seq DESC LIMIT 1)"
+        )
+    };
     let rows = tx
         .query(
-            "SELECT s.id, s.task_id, s.status, s.generation, s.reports_until, e.seq, e.worker_last FROM sandboxes s \
-             LEFT JOIN events e ON e.entity_id = s.id AND e.seq IS NOT NULL AND e.seq = \
-             (SELECT max(x.seq) FROM events x WHERE x.entity_id = s.id AND x.seq IS NOT NULL) WHERE s.id = ANY($1)",
+            &format!(
+                "SELECT s.id, s.task_id, s.status, s.generation, s.reports_until, {} AS seq, {} AS worker_last \
+                 FROM sandboxes s WHERE s.id = ANY($1)",
+                last("seq"),
+                last("worker_last"),
+            ),
             params![ids],
         )
         .await?;

@@ -78,11 +78,11 @@ impl Address {
         };
         let limit = self.statement_timeout.as_millis();
         // Every query has its index, whatever the statistics of a table that has just grown say; and none is long
-        // enough to be worth compiling, or to be planned anew for each value.
+        // enough to be worth compiling.
         conn.batch(&format!(
             "SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {limit}; \
              SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on; \
-             SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan"
+             SET enable_seqscan = off; SET jit = off"
         ))
         .await?;
         Ok(conn)
