@@ -78,11 +78,11 @@ impl Address {
         };
         let limit = self.statement_timeout.as_millis();
         // Every query has its index, whatever the statistics of a table that has just grown say; and none is long
-        // enough to be worth compiling.
+        // enough to be worth compiling, or to be planned anew for each value: that took longer than most take to run.
         conn.batch(&format!(
             "SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {limit}; \
              SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on; \
-             SET enable_seqscan = off; SET jit = off"
+             SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan"
         ))
         .await?;
         Ok(conn)
