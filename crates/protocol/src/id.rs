@@ -75,6 +75,8 @@ ids! {
     /// Names one attempt. An attached worker may bring its own.
     SandboxId, "sbx";
     MessageId, "msg";
+    /// A command that somebody runs in a sandbox.
+    CommandId, "cmd";
     /// A long-lived agent that somebody runs elsewhere.
     AgentId, "agent";
     ResultId, "res";

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentId, EventId, ProjectId, ProviderKind, SandboxId, SandboxStatus, TaskId, TaskStatus,
+    AgentId, CommandId, CommandState, EventId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, TaskId, TaskStatus,
     event::StoredEvent,
 };
 
@@ -31,6 +31,98 @@ pub struct Sandbox {
     pub last_heartbeat_at: Option<Timestamp>,
     /// Why it ended, in one word.
     pub end_reason: Option<String>,
+    pub place: Place,
+    /// What it started from.
+    pub base_commit: Option<String>,
+    /// Each layer of isolation that it has, once it is there.
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub isolation: Option<Value>,
+    /// What was kept of its work, once it has ended.
+    pub kept: Option<Kept>,
+    /// What stands in the way of the next step with its place.
+    pub place_error: Option<String>,
+}
+
+/// What was kept of a sandbox before it was removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Kept {
+    /// Whether there was anything that its branch did not have.
+    pub kept: bool,
+    /// The ref in the project's mirror that holds it.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    pub commit: Option<String>,
+    /// Files that differ from the last commit.
+    pub files: u64,
+    /// Events that had not been sent.
+    pub events: u64,
+}
+
+/// A sandbox that the server is to make.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct NewSandbox {
+    #[serde(default)]
+    pub provider: Option<ProviderKind>,
+    /// A pending task of the project to take with it.
+    #[serde(default)]
+    pub task_id: Option<TaskId>,
+    /// What to run in it, without a shell; absent: it waits for commands until it is ended.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(max_items = 1000))]
+    pub command: Vec<String>,
+    /// The branch to start from, or a commit; absent: the project's default branch.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(max_length = 200))]
+    pub base: Option<String>,
+    /// An image of `omoi image list`; absent: the project's, or the configured one.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(max_length = 200))]
+    pub image: Option<String>,
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1024))]
+    pub memory_gb: Option<i64>,
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1024))]
+    pub cpu: Option<i64>,
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1024))]
+    pub disk_gb: Option<i64>,
+    /// Ends it after this time.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 31_536_000))]
+    pub timeout_seconds: Option<i64>,
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A command that somebody runs in a sandbox. Its output is in the sandbox's events.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Command {
+    pub id: CommandId,
+    pub sandbox_id: SandboxId,
+    pub argv: Vec<String>,
+    pub state: CommandState,
+    /// 128 and the signal's number when a signal ended it.
+    pub exit_code: Option<i64>,
+    /// Why it could not be run.
+    pub error: Option<String>,
+    pub requested_by: String,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct NewCommand {
+    /// Program and arguments, without a shell.
+    #[cfg_attr(feature = "schema", schema(min_items = 1, max_items = 1000))]
+    pub argv: Vec<String>,
 }
 
 /// A sandbox that somebody runs elsewhere joins with this.

@@ -77,6 +77,21 @@ words! {
         Terminated = "terminated",
     }
 
+    /// Where a sandbox is that the server itself makes and removes.
+    Place, "place" {
+        /// Somebody else runs it.
+        None = "none",
+        /// It is to be made.
+        Wanted = "wanted",
+        /// It is there.
+        Up = "up",
+        /// It has stopped and its work is kept; what is left of it is to be removed.
+        Kept = "kept",
+        Gone = "gone",
+    }
+
+    CommandState, "command state" { Pending = "pending", Running = "running", Done = "done" }
+
     SpecStatus, "spec status" {
         Draft = "draft", Requirements = "requirements", Design = "design",
         Executing = "executing", Completed = "completed", Failed = "failed",

@@ -54,6 +54,7 @@ impl Store {
                 provider: ProviderKind::External,
                 agent_id: Some(&agent),
                 labels: "{}".to_owned(),
+                order: None,
             };
             let attached = take(tx, &row, sandbox).await?;
             let task = task::get(tx, &row.parse("id")?).await?;

@@ -29,6 +29,8 @@ const MESSAGE_INJECTED: &str = "agent.message_injected";
 pub struct Append {
     pub sandbox_id: SandboxId,
     pub events: Vec<NewEvent>,
+    /// Told by the server about the sandbox: no sign of life of it, and never too late.
+    told: bool,
     placed: Vec<Placed>,
     answer: Option<Result<Vec<EventReceived>, Error>>,
     reply: Answer<Vec<EventReceived>>,
@@ -46,9 +48,10 @@ impl Append {
     pub(super) fn new(
         sandbox_id: SandboxId,
         events: Vec<NewEvent>,
+        told: bool,
         reply: Answer<Vec<EventReceived>>,
     ) -> Self {
-        Self { sandbox_id, events, placed: Vec::new(), answer: None, reply }
+        Self { sandbox_id, events, told, placed: Vec::new(), answer: None, reply }
     }
 
     /// After commit: the answer, now that the rows have their positions.
@@ -155,7 +158,7 @@ async fn streams(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<Sandbox
 
 /// Checks everything before it changes anything: a refused append leaves no trace.
 async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Result<(), Error> {
-    if stream.reporter.reports_until.is_some_and(|until| until <= tx.now()) {
+    if !append.told && stream.reporter.reports_until.is_some_and(|until| until <= tx.now()) {
         return Err(Error::TokenEnded);
     }
     let mut known = Vec::with_capacity(append.events.len());
@@ -183,7 +186,7 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
     for (event, known) in append.events.iter().zip(known) {
         let placed = match known {
             Some(placed) => placed,
-            None => store_one(tx, event, stream).await?,
+            None => store_one(tx, event, stream, append.told).await?,
         };
         append.placed.push(placed);
     }
@@ -238,9 +241,14 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
     }
 }
 
-async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result<Placed, Error> {
+async fn store_one(
+    tx: &mut Tx,
+    event: &NewEvent,
+    stream: &mut Stream,
+    told: bool,
+) -> Result<Placed, Error> {
     stream.last_seq += 1;
-    stream.heard = true;
+    stream.heard |= !told;
     stream.beat |= report::is_heartbeat(&event.event_type);
     if let Some(n) = event.worker_seq {
         stream.last_worker_seq = n;
@@ -258,7 +266,7 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
     } else if event.event_type == MESSAGE_INJECTED {
         message::injected_by_event(tx, &stream.reporter.id, event.event_data.get()).await?;
     }
-    if stream.reporter.status == SandboxStatus::Creating {
+    if !told && stream.reporter.status == SandboxStatus::Creating {
         sandbox::set_running(tx, &mut stream.reporter).await?;
     }
     tx.writes += 1;
@@ -293,7 +301,20 @@ impl Store {
         id: &SandboxId,
         events: Vec<NewEvent>,
     ) -> Result<Vec<EventReceived>, Error> {
-        self.append(id.clone(), events).await
+        self.append(id.clone(), events, false).await
+    }
+
+    /// Stores what the server itself has to tell about a sandbox.
+    pub async fn event_tell(&self, id: &SandboxId, event_type: &str, data: &Json) -> Result<(), Error> {
+        let event_data = serde_json::value::to_raw_value(data)
+            .map_err(|error| Error::invalid("event_data", error.to_string()))?;
+        let event = NewEvent {
+            event_type: event_type.to_owned(),
+            event_data,
+            source: EventSource::System,
+            worker_seq: None,
+        };
+        self.append(id.clone(), vec![event], true).await.map(|_| ())
     }
 
     /// A page, newest first. `before` and `after` bound it by `seq`.

@@ -2,7 +2,8 @@
 
 use super::{Error, Tx, postgres::MIGRATION_LOCK, sqlite, tx::Conn, value::params};
 
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("migrations/0001_foundation.sql"))];
+const MIGRATIONS: &[(i64, &str)] =
+    &[(1, include_str!("migrations/0001_foundation.sql")), (2, include_str!("migrations/0002_place.sql"))];
 
 /// Brings the schema up to date; says how many migrations ran.
 pub(super) async fn run(tx: &mut Tx) -> Result<usize, Error> {

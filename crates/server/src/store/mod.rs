@@ -19,6 +19,7 @@ mod job;
 mod keep;
 mod message;
 mod migrate;
+mod place;
 mod postgres;
 mod project;
 mod result;
@@ -46,6 +47,7 @@ pub use self::{
     error::Error,
     event::{EventAsk, TrajectoryAsk},
     message::QUEUED as MESSAGE_QUEUED,
+    place::{Facts, Placed},
     rules::Rules,
     sandbox::SandboxFilter,
     task::TaskFilter,
@@ -152,9 +154,14 @@ impl Store {
         self.received(answer).await
     }
 
-    async fn append(&self, id: SandboxId, events: Vec<NewEvent>) -> Result<Vec<EventReceived>, Error> {
+    async fn append(
+        &self,
+        id: SandboxId,
+        events: Vec<NewEvent>,
+        told: bool,
+    ) -> Result<Vec<EventReceived>, Error> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Item::Append(Append::new(id, events, reply)))?;
+        self.enqueue(Item::Append(Append::new(id, events, told, reply)))?;
         self.received(answer).await
     }
 

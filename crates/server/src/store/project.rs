@@ -109,7 +109,7 @@ async fn name_is_free(tx: &mut Tx, name: &str, but: Option<&ProjectId>) -> Resul
     Ok(())
 }
 
-async fn get(tx: &mut Tx, id: &ProjectId) -> Result<Project, Error> {
+pub(super) async fn get(tx: &mut Tx, id: &ProjectId) -> Result<Project, Error> {
     let row = tx.query_one(&format!("SELECT {COLUMNS} FROM projects WHERE id = $1"), params![id]).await?;
     read(&row.ok_or_else(|| Error::not_found("project", id))?)
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    AgentId, ProjectId, ProviderKind, SandboxId, SandboxStatus, TaskId,
+    AgentId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, TaskId,
     sandbox::{AttachSandbox, Sandbox, SandboxAttached},
     task::Task,
 };
@@ -18,7 +18,8 @@ use super::{
 use crate::domain::task::TaskEvent;
 
 const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, generation, lease_expires_at, \
-                       branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason";
+                       branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
+                       base_commit, isolation, kept, place_error";
 
 /// A sandbox as the sender of a report.
 #[derive(Debug)]
@@ -123,6 +124,17 @@ pub(super) struct NewSandbox<'a> {
     pub provider: ProviderKind,
     pub agent_id: Option<&'a AgentId>,
     pub labels: String,
+    /// For one that the server itself makes.
+    pub order: Option<Order>,
+}
+
+/// Where and how a sandbox is to be made.
+#[derive(Clone)]
+pub(super) struct Order {
+    pub project_id: ProjectId,
+    pub branch_name: String,
+    /// JSON.
+    pub wish: String,
 }
 
 /// A sandbox row, with its token, that holds a task or none.
@@ -132,26 +144,33 @@ pub(super) async fn insert(
     task: Option<&Taken>,
 ) -> Result<SandboxAttached, Error> {
     let lease_expires_at = tx.now + tx.rules.lease_duration;
+    let order = new.order.as_ref();
     let sandbox = Sandbox {
         id: new.id,
         task_id: task.map(|t| t.id.clone()),
-        project_id: task.map(|t| t.project_id.clone()),
+        project_id: task.map(|t| &t.project_id).or(order.map(|o| &o.project_id)).cloned(),
         agent_id: new.agent_id.cloned(),
         provider: new.provider,
         status: SandboxStatus::Creating,
         generation: task.map_or(0, |t| t.generation),
         lease_expires_at: Some(lease_expires_at),
-        branch_name: task.map(|t| t.branch_name.clone()),
+        branch_name: task.map(|t| &t.branch_name).or(order.map(|o| &o.branch_name)).cloned(),
         labels: serde_json::from_str(&new.labels).unwrap_or_default(),
         created_at: tx.now,
         started_at: None,
         ended_at: None,
         last_heartbeat_at: None,
         end_reason: None,
+        place: if order.is_some() { Place::Wanted } else { Place::None },
+        base_commit: None,
+        isolation: None,
+        kept: None,
+        place_error: None,
     };
     tx.execute(
         "INSERT INTO sandboxes (id, task_id, project_id, agent_id, provider, status, live, generation, \
-         lease_expires_at, branch_name, labels, created_at) VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11)",
+         lease_expires_at, branch_name, labels, created_at, place, wish) \
+         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11, $12, $13)",
         params![
             &sandbox.id,
             sandbox.task_id.as_ref(),
@@ -163,13 +182,15 @@ pub(super) async fn insert(
             lease_expires_at,
             sandbox.branch_name.as_deref(),
             new.labels,
-            tx.now
+            tx.now,
+            sandbox.place.as_str(),
+            order.map(|o| o.wish.as_str()),
         ],
     )
     .await?;
-    if let Some(task) = task {
+    if let Some(project) = &sandbox.project_id {
         let sql = "UPDATE projects SET live_sandboxes = live_sandboxes + 1 WHERE id = $1";
-        tx.execute(sql, params![&task.project_id]).await?;
+        tx.execute(sql, params![project]).await?;
     }
     let token = token::insert_for_sandbox(tx, &sandbox.id).await?;
     Ok(SandboxAttached { sandbox, token })
@@ -237,7 +258,7 @@ impl Store {
                 return Err(Error::conflict("sandbox_exists", format!("sandbox {id} exists already")));
             }
             let labels = serde_json::to_string(&new.labels).unwrap_or_default();
-            let sandbox = NewSandbox { id, provider: ProviderKind::External, agent_id: None, labels };
+            let sandbox = NewSandbox { id, provider: ProviderKind::External, agent_id: None, labels, order: None };
             let attached = match &new.task_id {
                 Some(task_id) => claim_this(tx, task_id, sandbox).await?,
                 None => insert(tx, sandbox, None).await?,
@@ -327,5 +348,17 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         ended_at: row.get("ended_at")?,
         last_heartbeat_at: row.get("last_heartbeat_at")?,
         end_reason: row.get("end_reason")?,
+        place: row.parse("place")?,
+        base_commit: row.get("base_commit")?,
+        isolation: json_opt(row, "isolation")?,
+        kept: json_opt(row, "kept")?,
+        place_error: row.get("place_error")?,
     })
+}
+
+fn json_opt<T: serde::de::DeserializeOwned>(row: &Row, column: &str) -> Result<Option<T>, Error> {
+    match row.get::<Option<String>>(column)? {
+        Some(_) => row.json(column).map(Some),
+        None => Ok(None),
+    }
 }

@@ -157,7 +157,7 @@ pub(super) async fn follow(tx: &mut Tx, id: &TicketId) -> Result<(), Error> {
     Ok(())
 }
 
-async fn get(tx: &mut Tx, id: &TicketId) -> Result<Ticket, Error> {
+pub(super) async fn get(tx: &mut Tx, id: &TicketId) -> Result<Ticket, Error> {
     let row = tx.query_one(&format!("SELECT {COLUMNS} FROM tickets WHERE id = $1"), params![id]).await?;
     read(&row.ok_or_else(|| Error::not_found("ticket", id))?)
 }

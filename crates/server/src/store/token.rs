@@ -54,6 +54,13 @@ pub(super) async fn insert_for_sandbox(tx: &mut Tx, id: &SandboxId) -> Result<St
     Ok(secret)
 }
 
+/// A new secret; those before it open nothing any more.
+pub(super) async fn replace_for_sandbox(tx: &mut Tx, id: &SandboxId) -> Result<String, Error> {
+    let sql = "UPDATE tokens SET revoked_at = $2 WHERE sandbox_id = $1 AND revoked_at IS NULL";
+    tx.execute(sql, params![id, tx.now]).await?;
+    insert_for_sandbox(tx, id).await
+}
+
 impl Store {
     pub async fn token_create(&self, actor: &str, new: NewToken) -> Result<TokenCreated, Error> {
         let actor = actor.to_owned();

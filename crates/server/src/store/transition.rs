@@ -124,8 +124,8 @@ pub(super) async fn report(
     event_type: &str,
     data: &str,
 ) -> Result<Option<&'static str>, Error> {
-    let Some(task_id) = from.task_id.clone() else { return Ok(None) };
     let Some(report) = report::meaning(event_type, &event::json(data)?) else { return Ok(None) };
+    let Some(task_id) = from.task_id.clone() else { return end_of_none(tx, from, report).await };
     let stored = Stored::load(tx, &task_id).await?;
     let generation = from.generation;
     let (event, note) = match report {
@@ -147,6 +147,24 @@ pub(super) async fn report(
         }
         Err(refused) => Ok(Some(refused.code())),
     }
+}
+
+/// A sandbox that holds no task ends by its own word.
+async fn end_of_none(
+    tx: &mut Tx,
+    from: &mut Reporter,
+    report: Report,
+) -> Result<Option<&'static str>, Error> {
+    let (status, reason) = match report {
+        Report::Started => return Ok(None),
+        Report::Completed { .. } => (SandboxStatus::Completed, "completed"),
+        Report::Failed { kind, .. } => (SandboxStatus::Failed, kind.as_str()),
+    };
+    if from.status.is_live() {
+        from.status = status;
+        sandbox::end(tx, &from.id, status, reason).await?;
+    }
+    Ok(None)
 }
 
 /// Applies the rule, stores the next state and carries out its effects.

@@ -103,6 +103,7 @@ as_text!(
     omoi_protocol::TaskId,
     omoi_protocol::SandboxId,
     omoi_protocol::MessageId,
+    omoi_protocol::CommandId,
     omoi_protocol::AgentId,
     omoi_protocol::ResultId,
     omoi_protocol::TokenId,

@@ -1,0 +1,297 @@
+//! The places of sandboxes that the server itself makes: which are wanted, which are up, what was kept of each. The
+//! loop that makes and removes them is in `orchestrator`; a crash between any two steps leaves a row that says what
+//! is next.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use omoi_protocol::{
+    FailureKind, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus,
+    project::Project,
+    sandbox::{Kept, NewSandbox as Wish, Sandbox},
+    task::Task,
+    ticket::Ticket,
+};
+use serde_json::{Value as Json, json};
+
+use super::{
+    Error, Store, Tx,
+    claim::claim_this,
+    project,
+    sandbox::{self, NewSandbox, Order, end},
+    task, ticket, token,
+    transition::{self, Note, Stored},
+    value::{Row, params},
+};
+
+const COLUMNS: &str = "id, provider, project_id, live, status, end_reason, place, slot, generation, branch_name, base_commit, \
+                       created_at, place_tries, place_due_at";
+/// How long a rescue may take to bring out what a dead sandbox held.
+const RESCUE: Duration = Duration::from_secs(15 * 60);
+const TRY_AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// One row of the list that the loop works through.
+#[derive(Debug, Clone)]
+pub struct Placed {
+    pub id: SandboxId,
+    pub provider: ProviderKind,
+    pub project_id: ProjectId,
+    /// It may still act for its task.
+    pub live: bool,
+    pub status: SandboxStatus,
+    pub end_reason: Option<String>,
+    pub place: Place,
+    pub slot: Option<i64>,
+    pub generation: i64,
+    pub branch_name: String,
+    pub base_commit: Option<String>,
+    pub created_at: Timestamp,
+    pub tries: i64,
+    pub due_at: Option<Timestamp>,
+}
+
+/// Everything a launch is made from.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    pub sandbox: Sandbox,
+    pub project: Project,
+    pub task: Option<Task>,
+    pub ticket: Option<Ticket>,
+    pub wish: Wish,
+    pub slot: i64,
+    /// The sandbox's token; whatever it had before opens nothing any more.
+    pub token: String,
+}
+
+impl Store {
+    /// Asks for a sandbox, with a pending task or for a person.
+    pub async fn sandbox_order(
+        &self,
+        actor: &str,
+        project_id: &ProjectId,
+        wish: Wish,
+    ) -> Result<Sandbox, Error> {
+        let (actor, project_id) = (actor.to_owned(), project_id.clone());
+        self.write(async move |tx| {
+            let project = project::get(tx, &project_id).await?;
+            if project.archived {
+                return Err(Error::conflict("project_archived", format!("project {} is archived", project.name)));
+            }
+            if project.repository_url.is_none() {
+                let detail = format!("project {} has no repository; give it a repository_url", project.name);
+                return Err(Error::conflict("repository_missing", detail));
+            }
+            let id = SandboxId::generate();
+            let order = Order {
+                project_id: project_id.clone(),
+                branch_name: format!("sandbox/{}", &id.as_str()[id.as_str().len().saturating_sub(12)..]),
+                wish: serde_json::to_string(&wish).unwrap_or_default(),
+            };
+            let new = NewSandbox {
+                id: id.clone(),
+                provider: wish.provider.unwrap_or(ProviderKind::Local),
+                agent_id: None,
+                labels: serde_json::to_string(&wish.labels).unwrap_or_default(),
+                order: Some(order),
+            };
+            match &wish.task_id {
+                Some(task_id) => {
+                    let held = task::get(tx, task_id).await?;
+                    if held.project_id != project_id {
+                        let detail = format!("task {task_id} belongs to another project");
+                        return Err(Error::conflict("wrong_project", detail));
+                    }
+                    claim_this(tx, task_id, new).await?;
+                }
+                None => {
+                    sandbox::insert(tx, new, None).await?;
+                }
+            }
+            tx.record(&actor, "sandbox.create", "sandbox", id.as_str(), json!({ "project_id": project_id, "task_id": wish.task_id }));
+            sandbox::get(tx, &id).await
+        })
+        .await
+    }
+
+    /// What is to be made, looked after or removed on a machine, and what no machine has taken yet. Oldest first.
+    pub async fn place_list(&self, node: &str, limit: usize) -> Result<Vec<Placed>, Error> {
+        let node = node.to_owned();
+        self.read(async move |tx| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM sandboxes WHERE place IN ('wanted', 'up', 'kept') \
+                 AND (node = $1 OR node IS NULL) ORDER BY id LIMIT $2"
+            );
+            tx.query(&sql, params![node.as_str(), limit]).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// Takes a wanted sandbox for a machine and gives it a range of ids there; says whether it is this machine's.
+    pub async fn place_take(&self, id: &SandboxId, node: &str, slots: i64) -> Result<bool, Error> {
+        let (id, node) = (id.clone(), node.to_owned());
+        self.write(async move |tx| {
+            let row = tx.query_one("SELECT node, slot FROM sandboxes WHERE id = $1", params![&id]).await?;
+            let row = row.ok_or_else(|| Error::not_found("sandbox", &id))?;
+            if let Some(holder) = row.get::<Option<String>>("node")? {
+                return Ok(holder == node);
+            }
+            let sql = "SELECT slot FROM sandboxes WHERE node = $1 AND slot IS NOT NULL \
+                       AND place IN ('wanted', 'up', 'kept') ORDER BY slot";
+            let taken = tx.query(sql, params![node.as_str()]).await?;
+            let taken: Vec<i64> = taken.iter().map(|row| row.get("slot")).collect::<Result<_, _>>()?;
+            let free = (0..slots).find(|slot| taken.binary_search(slot).is_err());
+            let Some(slot) = free else {
+                return Err(Error::conflict("no_id_range", format!("all {slots} ranges of user ids are in use")));
+            };
+            tx.execute("UPDATE sandboxes SET node = $2, slot = $3 WHERE id = $1", params![&id, node.as_str(), slot])
+                .await?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// What to launch a sandbox from. It gets a new token.
+    pub async fn place_facts(&self, id: &SandboxId) -> Result<Facts, Error> {
+        let id = id.clone();
+        self.write(async move |tx| facts(tx, &id).await).await
+    }
+
+    /// The same for what is left of an ended one. For a while it may report what it had not sent.
+    pub async fn place_rescue(&self, id: &SandboxId) -> Result<Facts, Error> {
+        let id = id.clone();
+        self.write(async move |tx| {
+            let sql = "UPDATE sandboxes SET reports_until = $2 WHERE id = $1 AND live = 0";
+            tx.execute(sql, params![&id, tx.now + RESCUE]).await?;
+            facts(tx, &id).await
+        })
+        .await
+    }
+
+    pub async fn place_set_base(&self, id: &SandboxId, base_commit: &str) -> Result<(), Error> {
+        let (id, base) = (id.clone(), base_commit.to_owned());
+        self.write(async move |tx| {
+            tx.execute("UPDATE sandboxes SET base_commit = $2 WHERE id = $1", params![&id, base.as_str()]).await
+        })
+        .await
+    }
+
+    /// It is there.
+    pub async fn place_up(&self, id: &SandboxId, isolation: Json) -> Result<(), Error> {
+        let id = id.clone();
+        self.write(async move |tx| {
+            let sql = "UPDATE sandboxes SET place = 'up', isolation = $2, place_tries = 0, place_due_at = NULL, \
+                       place_error = NULL WHERE id = $1 AND place = 'wanted' RETURNING task_id";
+            let rows = tx.returning(sql, params![&id, isolation.to_string()]).await?;
+            if let Some(row) = rows.first() {
+                let held: Option<String> = row.get("task_id")?;
+                tx.tell("SANDBOX_SPAWNED", "sandbox", id.as_str(), &json!({ "sandbox_id": id, "task_id": held }));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// The attempt has failed without its worker saying so. Changes nothing if it had.
+    pub async fn place_failed(&self, id: &SandboxId, kind: FailureKind, error: &str) -> Result<(), Error> {
+        let (id, error) = (id.clone(), error.to_owned());
+        self.write(async move |tx| {
+            let sandbox = sandbox::get(tx, &id).await?;
+            if !sandbox.status.is_live() {
+                return Ok(());
+            }
+            if let Some(held) = &sandbox.task_id {
+                let stored = Stored::load(tx, held).await?;
+                let event = stored.failure(tx, sandbox.generation, kind);
+                transition::transition(tx, &stored, event, Note::error(&error)).await?.ok();
+            }
+            end(tx, &id, SandboxStatus::Failed, kind.as_str()).await?;
+            let told = json!({ "sandbox_id": id, "task_id": sandbox.task_id, "kind": kind, "error": error });
+            tx.tell("SANDBOX_FAILED", "sandbox", id.as_str(), &told);
+            let sql = "UPDATE sandboxes SET place_error = $2 WHERE id = $1";
+            tx.execute(sql, params![&id, error.as_str()]).await
+        })
+        .await
+    }
+
+    /// A step did not work and is tried again after a wait that grows.
+    pub async fn place_try_again(&self, row: &Placed, error: &str) -> Result<(), Error> {
+        let (id, tries, error) = (row.id.clone(), row.tries, error.to_owned());
+        self.write(async move |tx| {
+            let wait = Duration::from_secs(1 << tries.clamp(0, 6)).min(TRY_AGAIN_MAX);
+            let sql = "UPDATE sandboxes SET place_tries = place_tries + 1, place_due_at = $2, place_error = $3 \
+                       WHERE id = $1";
+            tx.execute(sql, params![&id, tx.now + wait, error.as_str()]).await
+        })
+        .await
+    }
+
+    /// It has stopped and nothing of it would be lost.
+    pub async fn place_kept(&self, id: &SandboxId, kept: Kept) -> Result<(), Error> {
+        let id = id.clone();
+        self.write(async move |tx| {
+            let sql = "UPDATE sandboxes SET place = 'kept', kept = $2, place_tries = 0, place_due_at = NULL, \
+                       reports_until = $3 WHERE id = $1 AND live = 0 AND place IN ('wanted', 'up') RETURNING id";
+            let text = serde_json::to_string(&kept).unwrap_or_default();
+            if !tx.returning(sql, params![&id, text, tx.now]).await?.is_empty() {
+                tx.tell("SANDBOX_KEPT", "sandbox", id.as_str(), &json!({ "sandbox_id": id, "kept": kept }));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    pub async fn place_gone(&self, id: &SandboxId) -> Result<(), Error> {
+        let id = id.clone();
+        self.write(async move |tx| {
+            let sql = "UPDATE sandboxes SET place = 'gone', slot = NULL, place_tries = 0, place_due_at = NULL, \
+                       place_error = NULL WHERE id = $1 AND place = 'kept'";
+            tx.execute(sql, params![&id]).await?;
+            tx.tell("SANDBOX_REMOVED", "sandbox", id.as_str(), &json!({ "sandbox_id": id }));
+            Ok(())
+        })
+        .await
+    }
+}
+
+async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
+    let sandbox = sandbox::get(tx, id).await?;
+    let row = tx.query_one("SELECT wish, slot FROM sandboxes WHERE id = $1", params![id]).await?;
+    let row = row.ok_or_else(|| Error::not_found("sandbox", id))?;
+    let project_id = sandbox.project_id.clone().ok_or_else(|| Error::not_found("project of sandbox", id))?;
+    let task = match &sandbox.task_id {
+        Some(held) => Some(task::get(tx, held).await?),
+        None => None,
+    };
+    let ticket = match task.as_ref().and_then(|task| task.ticket_id.as_ref()) {
+        Some(ticket_id) => Some(ticket::get(tx, ticket_id).await?),
+        None => None,
+    };
+    Ok(Facts {
+        project: project::get(tx, &project_id).await?,
+        task,
+        ticket,
+        wish: row.json("wish")?,
+        slot: row.get::<Option<i64>>("slot")?.unwrap_or(0),
+        token: token::replace_for_sandbox(tx, id).await?,
+        sandbox,
+    })
+}
+
+fn read(row: &Row) -> Result<Placed, Error> {
+    Ok(Placed {
+        id: row.parse("id")?,
+        provider: row.parse("provider")?,
+        project_id: row.parse("project_id")?,
+        live: row.get("live")?,
+        status: row.parse("status")?,
+        end_reason: row.get("end_reason")?,
+        place: row.parse("place")?,
+        slot: row.get("slot")?,
+        generation: row.get("generation")?,
+        branch_name: row.get("branch_name")?,
+        base_commit: row.get("base_commit")?,
+        created_at: row.get("created_at")?,
+        tries: row.get("place_tries")?,
+        due_at: row.get("place_due_at")?,
+    })
+}
