@@ -13,7 +13,10 @@ use serde_json::{
 };
 
 use super::{
-    part::{Common, ContinuousStop, Decimal, FileChange, IterationState, Part, StreamErrorType, put, take},
+    part::{
+        CommandStream, Common, ContinuousStop, Decimal, FileChange, IterationState, Part, StreamErrorType,
+        put, take,
+    },
     payload::events,
 };
 use crate::{FailureKind, ProviderKind, SpecPhase, Verification};
@@ -37,7 +40,8 @@ events! {
     SandboxTerminated = "sandbox.terminated" { reason: String, actor: String }
     /// Its work is in a durable place.
     SandboxPreserved = "sandbox.preserved" {
-        ref_name: String, commit: String, uncommitted_files: u64, transcript_bytes: u64,
+        ref_name: String, commit: String, base_commit: String, files_changed: u64, uncommitted_files: u64,
+        transcript_bytes: u64,
     }
 
     /// Cloning, installing or starting the agent goes on.
@@ -55,6 +59,21 @@ events! {
     CheckCompleted = "check.completed" {
         name: String, command: String, commit: String, passed: bool, exit_code: i64, duration_ms: u64,
         output_preview: String,
+    }
+
+    // A command that the worker runs.
+
+    /// A command begins; `argv` as it was given, without a shell.
+    CommandStarted = "command.started" { command_id: String, argv: Vec<String>, cwd: String }
+    /// A piece of what it writes. `lossy` says that some of it was no text and is shown by U+FFFD,
+    /// `dropped_bytes` how much more there was when the limit of one command was reached.
+    CommandOutput = "command.output" {
+        command_id: String, stream: CommandStream, text: String, lossy: bool, dropped_bytes: u64,
+    }
+    /// It has ended, with an exit code or by a signal.
+    CommandCompleted = "command.completed" {
+        command_id: String, exit_code: i64, signal: i64, duration_ms: u64, output_bytes: u64,
+        dropped_bytes: u64,
     }
 
     // The agent.

@@ -14,4 +14,9 @@ pub const GOAL_CHARS_MAX: usize = 500;
 pub const PROMPT_PREVIEW_CHARS_MAX: usize = 500;
 pub const OUTPUT_PREVIEW_CHARS_MAX: usize = 1_000;
 
+/// `text` of one `command.output`, in bytes.
+pub const OUTPUT_TEXT_BYTES_MAX: usize = 16 * 1024;
+/// What all `command.output` of one command carry together, in bytes.
+pub const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 const _: () = assert!(DIFF_PREVIEW_CHARS_MAX <= FULL_DIFF_CHARS_MAX);

@@ -12,5 +12,5 @@ mod record;
 
 pub use kind::*;
 pub use limit::*;
-pub use part::{Common, ContinuousStop, Decimal, FileChange, IterationState, StreamErrorType};
+pub use part::{CommandStream, Common, ContinuousStop, Decimal, FileChange, IterationState, StreamErrorType};
 pub use record::{NewEvent, StoredEvent};

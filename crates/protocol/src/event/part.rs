@@ -160,6 +160,9 @@ open_words! {
     /// What became of a file.
     FileChange { Created = "created", Modified = "modified", Deleted = "deleted", Renamed = "renamed" }
 
+    /// Where a command wrote to.
+    CommandStream { Stdout = "stdout", Stderr = "stderr" }
+
     /// Why the agent's stream broke.
     StreamErrorType {
         StreamInit = "stream_init",

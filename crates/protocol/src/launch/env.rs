@@ -1,10 +1,10 @@
-//! The environment of a worker: how a launch is put into it, and what may be added.
+//! The environment of what a worker runs: how a launch is put into it, and what may be added.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::LaunchSpec;
+use super::{LaunchSpec, net};
 
 /// The longest value of an environment variable. Linux takes 128 KiB for one, name and closing zero included.
 /// Whatever is longer is left out, and the worker asks for it through the door.
@@ -50,10 +50,10 @@ impl From<PlainEnv> for BTreeMap<String, String> {
     }
 }
 
-type Vars = Vec<(&'static str, String)>;
+pub(super) type Vars = Vec<(&'static str, String)>;
 
 impl LaunchSpec {
-    /// The environment of the worker. Names and meanings are those of the earlier system; what is new starts
+    /// The environment of what the worker runs. Names and meanings are those of the earlier system; what is new starts
     /// with `OMOI_`. What the launch itself says wins over `env`.
     pub fn environment(&self) -> BTreeMap<String, String> {
         let groups = [
@@ -65,22 +65,23 @@ impl LaunchSpec {
             self.spec_vars(),
         ];
         let own = groups.into_iter().flatten().map(|(name, value)| (name.to_owned(), value));
-        self.env.0.clone().into_iter().chain(own).collect()
+        self.env.0.clone().into_iter().chain(own).chain(net::vars(self)).collect()
     }
 
     fn identity_vars(&self) -> Vars {
         let mut vars = vec![
             ("SANDBOX_ID", self.sandbox_id.to_string()),
-            ("PROJECT_ID", self.project_id.to_string()),
-            ("OMOIOS_PROJECT_ID", self.project_id.to_string()),
-            ("CALLBACK_URL", self.callback_url.clone()),
-            ("OMOIOS_API_URL", self.callback_url.clone()),
+            ("CALLBACK_URL", self.door.url.clone()),
+            ("OMOIOS_API_URL", self.door.url.clone()),
             ("OMOI_TOKEN", self.token.expose().to_owned()),
             // Where an earlier worker looks for it.
             ("OMOIOS_API_KEY", self.token.expose().to_owned()),
             // Lets agents that refuse to run as root without it do so.
             ("IS_SANDBOX", "1".to_owned()),
         ];
+        for name in ["PROJECT_ID", "OMOIOS_PROJECT_ID"] {
+            vars.extend(self.project_id.as_ref().map(|id| (name, id.to_string())));
+        }
         vars.extend(self.task_id.as_ref().map(|id| ("TASK_ID", id.to_string())));
         vars
     }
@@ -97,8 +98,8 @@ impl LaunchSpec {
         }
         if let Some(resume) = &self.resume {
             vars.push(("RESUME_SESSION_ID", resume.session_id.clone()));
-            let transcript = resume.transcript.as_deref();
-            vars.extend(transcript.and_then(|bytes| encoded("SESSION_TRANSCRIPT_B64", bytes)));
+            let transcript = resume.transcript_b64.as_deref();
+            vars.extend(transcript.and_then(|text| short("SESSION_TRANSCRIPT_B64", text)));
         }
         vars
     }
@@ -121,14 +122,12 @@ impl LaunchSpec {
     }
 
     fn repository_vars(&self) -> Vars {
-        let repository = &self.repository;
-        let mut vars = vec![
-            ("OMOI_REPOSITORY_URL", repository.url.clone()),
-            ("OMOI_BASE_COMMIT", repository.base_commit.clone()),
-            ("BRANCH_NAME", repository.branch_name.clone()),
-            ("WORKSPACE_PATH", repository.workspace_path.clone()),
-            ("CWD", repository.workspace_path.clone()),
-        ];
+        let mut vars =
+            vec![("WORKSPACE_PATH", self.workspace_path.clone()), ("CWD", self.workspace_path.clone())];
+        let Some(repository) = &self.repository else { return vars };
+        vars.push(("OMOI_REPOSITORY_URL", repository.url.clone()));
+        vars.push(("OMOI_BASE_COMMIT", repository.base_commit.clone()));
+        vars.push(("BRANCH_NAME", repository.branch_name.clone()));
         if let Some((owner, name)) = repository.full_name.as_deref().and_then(|full| full.split_once('/')) {
             vars.push(("GITHUB_REPO", format!("{owner}/{name}")));
             vars.push(("GITHUB_REPO_OWNER", owner.to_owned()));
@@ -138,15 +137,16 @@ impl LaunchSpec {
     }
 
     fn context_vars(&self) -> Vars {
-        let mut vars: Vars = self.context.task.phase_id.iter().map(|id| ("PHASE_ID", id.clone())).collect();
-        if let Some(ticket) = &self.context.ticket {
+        let Some(context) = &self.context else { return Vec::new() };
+        let mut vars: Vars = context.task.phase_id.iter().map(|id| ("PHASE_ID", id.clone())).collect();
+        if let Some(ticket) = &context.ticket {
             vars.push(("TICKET_ID", ticket.id.to_string()));
             vars.push(("TICKET_TYPE", ticket.ticket_type.to_string()));
             vars.push(("TICKET_PRIORITY", ticket.priority.to_string()));
             vars.extend(short("TICKET_TITLE", &ticket.title));
             vars.extend(short("TICKET_DESCRIPTION", &ticket.description));
         }
-        vars.extend(encoded_json("TASK_DATA_BASE64", &self.context));
+        vars.extend(encoded_json("TASK_DATA_BASE64", context));
         vars
     }
 

@@ -2,16 +2,19 @@
 //!
 //! A launch has one secret, the sandbox's own token, and no place for another: what is added to the
 //! environment is a `PlainEnv`, which refuses names that carry secrets. It is made anew for each attempt and
-//! never written down.
+//! handed to the worker as a JSON file that the worker alone can read, and deletes when it has (`LAUNCH_FILE`).
 
 mod context;
+mod door;
 mod env;
+mod net;
 mod place;
 mod spec;
 mod work;
 
 pub use context::{Revision, TaskBrief, TaskContext, TicketBrief};
+pub use door::{Door, LAUNCH_FILE, SandboxToken};
 pub use env::{ENV_VALUE_BYTES_MAX, EnvError, PlainEnv};
-pub use place::{Repository, Resources, SandboxToken, WORKSPACE_PATH};
+pub use place::{Repository, Resources, SPOOL_PATH, WORKSPACE_PATH};
 pub use spec::LaunchSpec;
 pub use work::{AgentKind, AgentLaunch, ExecutionMode, Gates, Limits, Resume, SpecLaunch};

@@ -1,11 +1,12 @@
-//! The place that a sandbox is: its size, its work tree and the key to its door.
-
-use std::fmt;
+//! The place that a sandbox is: its size and its work tree.
 
 use serde::{Deserialize, Serialize};
 
 /// Where the repository lies inside a sandbox, unless its provider has reasons for another place.
 pub const WORKSPACE_PATH: &str = "/workspace";
+
+/// Where the worker keeps events until they are acknowledged: a place below its home, on the sandbox's disk.
+pub const SPOOL_PATH: &str = ".omoi/spool";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -37,34 +38,14 @@ impl Default for Resources {
 }
 
 /// The work tree that the sandbox gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repository {
-    /// The project's mirror as seen through the door: a URL or path without credentials.
+    /// The project's mirror as seen from inside (`Door::git_url`): a URL or path without credentials.
     pub url: String,
     /// `owner/name` at the forge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_name: Option<String>,
     /// The one branch that may be pushed.
     pub branch_name: String,
     pub base_commit: String,
-    pub workspace_path: String,
-}
-
-/// Opens the door for one sandbox. `Debug` hides it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SandboxToken(String);
-
-impl SandboxToken {
-    pub fn new(token: impl Into<String>) -> Self {
-        Self(token.into())
-    }
-
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for SandboxToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SandboxToken(hidden)")
-    }
 }

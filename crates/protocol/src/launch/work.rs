@@ -60,7 +60,8 @@ impl AgentKind {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct AgentLaunch {
     pub kind: AgentKind,
     pub model: Option<String>,
@@ -83,6 +84,10 @@ pub struct Limits {
     pub max_duration_seconds: u64,
     /// Of the whole sandbox, from booting to its last push.
     pub wall_clock_seconds: u64,
+    /// From one heartbeat of the worker to the next.
+    pub heartbeat_seconds: u64,
+    /// From being told to leave to being gone, with the work kept.
+    pub grace_seconds: u64,
 }
 
 impl Limits {
@@ -93,6 +98,8 @@ impl Limits {
         max_total_cost_usd: 20.0,
         max_duration_seconds: 3_600,
         wall_clock_seconds: 5_400,
+        heartbeat_seconds: 30,
+        grace_seconds: 20,
     };
 
     /// A phase of a spec is one long query.
@@ -123,7 +130,7 @@ impl Gates {
     pub const NONE: Self = Self { clean_git: false, code_pushed: false, pr_created: false, tests: false };
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpecLaunch {
     pub spec_id: SpecId,
     pub phase: SpecPhase,
@@ -134,8 +141,9 @@ pub struct SpecLaunch {
 }
 
 /// An agent's session to go on with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
     pub session_id: String,
-    pub transcript: Option<Vec<u8>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transcript_b64: Option<String>,
 }

@@ -24,40 +24,31 @@ fn launch() -> LaunchSpec {
         priority: Priority::High,
         phase_id: Some("PHASE_IMPLEMENTATION".to_owned()),
     };
+    let repository = Repository {
+        url: "http://127.0.0.1:8080/git/prj-1.git".to_owned(),
+        full_name: Some("acme/shop".to_owned()),
+        branch_name: "feature/tkt-1-health-check".to_owned(),
+        base_commit: "4f2c9d1e".to_owned(),
+    };
     LaunchSpec {
-        sandbox_id: "sbx-1".parse().unwrap(),
-        project_id: "prj-1".parse().unwrap(),
+        project_id: Some("prj-1".parse().unwrap()),
         task_id: Some("task-1".parse().unwrap()),
-        provider: ProviderKind::Local,
-        snapshot: None,
-        image: None,
-        resources: Resources::default(),
-        repository: Repository {
-            url: "http://door/git/prj-1".to_owned(),
-            full_name: Some("acme/shop".to_owned()),
-            branch_name: "feature/tkt-1-health-check".to_owned(),
-            base_commit: "4f2c9d1e".to_owned(),
-            workspace_path: WORKSPACE_PATH.to_owned(),
-        },
-        callback_url: "http://door".to_owned(),
-        token: SandboxToken::new("omoi-sesame"),
-        mode: ExecutionMode::Implementation,
+        repository: Some(repository),
         agent: AgentLaunch { model: Some("claude-opus-4-5".to_owned()), ..AgentLaunch::default() },
-        limits: Limits::default(),
-        continuous: None,
-        gates: None,
-        spec: None,
-        resume: None,
-        labels: BTreeMap::new(),
-        env: PlainEnv::default(),
-        context: TaskContext {
+        context: Some(TaskContext {
             task,
             ticket: Some(ticket),
             revision: None,
             markdown: None,
             extra: Map::new(),
-        },
+        }),
+        ..bare()
     }
+}
+
+fn bare() -> LaunchSpec {
+    let door = Door::new("http://127.0.0.1:8080", Some("http://127.0.0.1:3128".to_owned()));
+    LaunchSpec::new("sbx-1".parse().unwrap(), ProviderKind::Local, door, SandboxToken::new("omoi-sesame"))
 }
 
 fn env<const N: usize>(vars: [(&str, &str); N]) -> Result<PlainEnv, EnvError> {
@@ -87,7 +78,7 @@ fn a_phase_of_a_spec_finds_its_environment() {
         spec: Some(spec),
         resume: Some(Resume {
             session_id: "0198c0de-session".to_owned(),
-            transcript: Some(b"{}\n".to_vec()),
+            transcript_b64: Some("e30K".to_owned()),
         }),
         ..launch()
     };
@@ -96,7 +87,7 @@ fn a_phase_of_a_spec_finds_its_environment() {
 
 #[test]
 fn the_context_of_a_task_round_trips() {
-    let mut context = launch().context;
+    let mut context = launch().context.unwrap();
     context.revision =
         Some(Revision { feedback: "no test".to_owned(), recommendations: vec![], iteration: 2 });
     context.markdown = Some("# Task".to_owned());
@@ -104,6 +95,55 @@ fn the_context_of_a_task_round_trips() {
     let value = serde_json::to_value(&context).unwrap();
     assert_eq!(serde_json::from_value::<TaskContext>(value.clone()).unwrap(), context);
     snapshot("launch-context", value);
+}
+
+#[test]
+fn a_person_s_sandbox_finds_its_environment() {
+    let launch = LaunchSpec { command: Some(vec!["make".to_owned(), "test".to_owned()]), ..bare() };
+    snapshot("launch-command", launch.environment());
+}
+
+#[test]
+fn a_launch_is_handed_over_as_json() {
+    let spec = SpecLaunch {
+        spec_id: "spec-1".parse().unwrap(),
+        phase: SpecPhase::Design,
+        title: "Health".to_owned(),
+        description: String::new(),
+        phase_context: Map::new(),
+    };
+    let full = LaunchSpec {
+        command: Some(vec!["make".to_owned()]),
+        spool_path: Some("/omoi/spool".to_owned()),
+        spec: Some(spec),
+        resume: Some(Resume { session_id: "s".to_owned(), transcript_b64: None }),
+        env: env([("RUST_LOG", "info")]).unwrap(),
+        ..launch()
+    };
+    for launch in [full, bare()] {
+        let text = serde_json::to_string(&launch).unwrap();
+        assert_eq!(serde_json::from_str::<LaunchSpec>(&text).unwrap(), launch);
+    }
+    snapshot("launch", launch());
+    let least = json!({
+        "sandbox_id": "sbx-1", "provider": "local", "token": "omoi-sesame",
+        "door": { "url": "http://127.0.0.1:8080", "model_url": "http://127.0.0.1:8080/model", "proxy_url": "http://127.0.0.1:3128" },
+    });
+    assert_eq!(serde_json::from_value::<LaunchSpec>(least).unwrap(), bare());
+}
+
+#[test]
+fn a_door_elsewhere_is_reached_past_the_proxy() {
+    for (url, direct) in [
+        ("https://omoi.example:8443/", "127.0.0.1,localhost,omoi.example"),
+        ("http://[fd00::1]:80", "127.0.0.1,localhost,fd00::1"),
+        ("http://localhost:80", "127.0.0.1,localhost"),
+    ] {
+        let launch = LaunchSpec { door: Door::new(url, Some("http://proxy:1".to_owned())), ..bare() };
+        assert_eq!(launch.environment()["NO_PROXY"], direct);
+    }
+    let launch = LaunchSpec { door: Door::new("https://omoi.example", None), ..bare() };
+    assert!(!launch.environment().keys().any(|name| name.to_lowercase().contains("proxy")));
 }
 
 #[test]
@@ -159,14 +199,16 @@ fn secrets_do_not_enter_a_sandbox() {
         .into_iter()
         .filter(|(_, value)| value.contains("sesame"))
         .map(|(name, _)| name);
-    assert_eq!(own.collect::<Vec<_>>(), ["OMOIOS_API_KEY", "OMOI_TOKEN"]);
+    let known = ["ANTHROPIC_API_KEY", "GIT_CONFIG_VALUE_3", "OMOIOS_API_KEY", "OMOI_TOKEN", "OPENAI_API_KEY"];
+    assert_eq!(own.collect::<Vec<_>>(), known);
 }
 
 #[test]
 fn what_the_environment_cannot_hold_is_left_out() {
     let mut launch = launch();
-    launch.context.task.description = "x".repeat(ENV_VALUE_BYTES_MAX);
-    launch.context.ticket.as_mut().unwrap().description = "a\0b".to_owned();
+    let context = launch.context.as_mut().unwrap();
+    context.task.description = "x".repeat(ENV_VALUE_BYTES_MAX);
+    context.ticket.as_mut().unwrap().description = "a\0b".to_owned();
     let environment = launch.environment();
     assert!(!environment.contains_key("TASK_DATA_BASE64") && !environment.contains_key("TICKET_DESCRIPTION"));
     assert!(environment.values().all(|value| value.len() <= ENV_VALUE_BYTES_MAX));

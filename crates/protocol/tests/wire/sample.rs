@@ -30,10 +30,15 @@ pub fn sample(field: &str) -> Value {
         "exit_code" => json!(137),
         "signal" => json!(9),
         "actor" => json!("operator"),
-        "ref_name" => json!("refs/omoi/kept/sbx-1"),
-        "commit" => json!("4f2c9d1e8b7a6053c4d2e1f09a8b7c6d5e4f3a2b"),
+        "ref_name" => json!("refs/preserved/sbx-1"),
+        "commit" | "base_commit" => json!("4f2c9d1e8b7a6053c4d2e1f09a8b7c6d5e4f3a2b"),
         "branch_name" => json!("feature/tkt-1-health-check"),
         "name" => json!("test"),
+        "command_id" => json!("cmd-1"),
+        "argv" => json!(["cargo", "test"]),
+        "cwd" => json!("/workspace"),
+        "stream" => json!("stdout"),
+        "text" => json!("test result: ok\n"),
         "command" => json!("cargo test"),
 
         "sdk" => json!("claude_agent_sdk"),
@@ -108,6 +113,7 @@ pub fn sample(field: &str) -> Value {
         "success"
         | "continuous"
         | "fatal"
+        | "lossy"
         | "passed"
         | "is_error"
         | "is_resuming"
@@ -167,6 +173,8 @@ pub fn sample(field: &str) -> Value {
         | "transcript_bytes"
         | "memory_bytes"
         | "io_bytes"
+        | "output_bytes"
+        | "dropped_bytes"
         | "input_tokens"
         | "output_tokens"
         | "cache_read_tokens"

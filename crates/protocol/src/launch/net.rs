@@ -1,0 +1,68 @@
+//! The part of the environment that leads programs to the door: proxy, models and Git.
+
+use super::LaunchSpec;
+
+/// What goes by no proxy: the sandbox's own loopback, which is where a local door is.
+const NO_PROXY: &str = "127.0.0.1,localhost";
+
+pub(super) fn vars(launch: &LaunchSpec) -> Vec<(String, String)> {
+    let vars = [proxy_vars(launch), model_vars(launch)].concat();
+    let vars = vars.into_iter().map(|(name, value)| (name.to_owned(), value));
+    vars.chain(git_vars(launch)).collect()
+}
+
+/// In both cases, because some programs read only the one and some only the other.
+fn proxy_vars(launch: &LaunchSpec) -> Vec<(&'static str, String)> {
+    let Some(proxy) = &launch.door.proxy_url else { return Vec::new() };
+    let mut vars = vec![
+        // Node passes over the others without it.
+        ("NODE_USE_ENV_PROXY", "1".to_owned()),
+    ];
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
+        vars.push((name, proxy.clone()));
+    }
+    let door = launch.door.host();
+    let direct = if NO_PROXY.split(',').any(|host| host == door) {
+        NO_PROXY.to_owned()
+    } else {
+        format!("{NO_PROXY},{door}")
+    };
+    vars.extend(["NO_PROXY", "no_proxy"].map(|name| (name, direct.clone())));
+    vars
+}
+
+/// The key is the sandbox's token, which opens nothing but this sandbox's door.
+fn model_vars(launch: &LaunchSpec) -> Vec<(&'static str, String)> {
+    let Some(models) = &launch.door.model_url else { return Vec::new() };
+    let key = launch.token.expose();
+    vec![
+        ("ANTHROPIC_BASE_URL", format!("{models}/anthropic")),
+        ("ANTHROPIC_API_KEY", key.to_owned()),
+        // By custom this one includes the version.
+        ("OPENAI_BASE_URL", format!("{models}/openai/v1")),
+        ("OPENAI_API_KEY", key.to_owned()),
+    ]
+}
+
+/// Settings of Git that no file has to hold. The token goes to the door's Git alone.
+fn git_vars(launch: &LaunchSpec) -> Vec<(String, String)> {
+    let settings = [
+        ("user.name".to_owned(), "Omoi".to_owned()),
+        ("user.email".to_owned(), "sandbox@omoi.invalid".to_owned()),
+        // Whoever prepared the work tree may have another user id.
+        ("safe.directory".to_owned(), launch.workspace_path.clone()),
+        (
+            format!("http.{}/git/.extraHeader", launch.door.url),
+            format!("Authorization: Bearer {}", launch.token.expose()),
+        ),
+    ];
+    let mut vars = vec![
+        ("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()),
+        ("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string()),
+    ];
+    for (n, (key, value)) in settings.into_iter().enumerate() {
+        vars.push((format!("GIT_CONFIG_KEY_{n}"), key));
+        vars.push((format!("GIT_CONFIG_VALUE_{n}"), value));
+    }
+    vars
+}
