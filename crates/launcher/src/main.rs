@@ -1,0 +1,3 @@
+//! The program `omoi-launcher`.
+
+fn main() {}
