@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentId, CommandId, CommandState, EventId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, TaskId, TaskStatus,
-    event::StoredEvent,
+    AgentId, CommandId, CommandState, EventId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus,
+    TaskId, TaskStatus, event::StoredEvent,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

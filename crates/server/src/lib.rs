@@ -9,8 +9,10 @@ pub mod domain;
 pub mod store;
 
 pub mod bus;
+pub mod gateway;
 pub mod http;
 pub mod orchestrator;
+pub mod sandbox;
 
 mod server;
 

@@ -57,7 +57,15 @@ impl Server {
             orchestrator::start(&store, &tracker, &stop);
         }
         let grace = config.server.shutdown_grace;
-        let app = http::router(config, address, clock, store.clone(), bus, stop.child_token());
+        let app = http::router(
+            config,
+            address,
+            clock,
+            store.clone(),
+            bus,
+            std::sync::Arc::default(),
+            stop.child_token(),
+        );
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {
             // Small answers must not wait for more to send.

@@ -4,6 +4,7 @@
 
 use std::{fmt::Display, path::PathBuf, time::Duration};
 
+use omoi_protocol::ProviderKind;
 use tracing_subscriber::EnvFilter;
 
 pub struct Form<T> {
@@ -79,6 +80,34 @@ pub const PATH: Form<PathBuf> = Form {
     parse: |text| (!text.is_empty() && !text.starts_with('~')).then(|| text.into()),
     show: |path| path.display().to_string(),
     kind: Kind::Path,
+};
+
+pub const PATH_OR_NONE: Form<Option<PathBuf>> = Form {
+    accepts: "empty or a path (and ~/ needs HOME to be set)",
+    parse: |text| if text.is_empty() { Some(None) } else { (PATH.parse)(text).map(Some) },
+    show: |path| path.as_ref().map(PATH.show).unwrap_or_default(),
+    kind: Kind::Path,
+};
+
+pub const TEXT: Form<Option<String>> = Form {
+    accepts: "empty or a text of at most 200 characters",
+    parse: |text| (text.len() <= 200).then(|| (!text.is_empty()).then(|| text.to_owned())),
+    show: |text| text.clone().unwrap_or_default(),
+    kind: Kind::Plain,
+};
+
+pub const SWITCH: Form<bool> = Form {
+    accepts: "true or false",
+    parse: |text| text.parse().ok(),
+    show: bool::to_string,
+    kind: Kind::Plain,
+};
+
+pub const PROVIDER: Form<ProviderKind> = Form {
+    accepts: "a provider: local, docker, daytona or kubernetes",
+    parse: |text| text.parse().ok().filter(|kind| *kind != ProviderKind::External),
+    show: ProviderKind::to_string,
+    kind: Kind::Plain,
 };
 
 pub const LOG_FILTER: Form<String> = Form {

@@ -3,11 +3,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use omoi_protocol::ProviderKind;
+
 use super::{
     DatabaseUrl, Error, HostPort, LogFormat, ServerRole, SqliteSynchronous,
     form::{
-        BOOST, DELAY, FRACTION, Form, HOSTS, JSON_DEPTH, Kind, LOG_FILTER, ORIGINS, PATH, PERIOD, SIZE, URL,
-        count, count_or_zero,
+        BOOST, DELAY, FRACTION, Form, HOSTS, JSON_DEPTH, Kind, LOG_FILTER, ORIGINS, PATH, PATH_OR_NONE,
+        PERIOD, PROVIDER, SIZE, SWITCH, TEXT, URL, count, count_or_zero,
     },
     load::Reader,
 };
@@ -199,6 +201,44 @@ config! {
         long_poll_max: Duration, DELAY, "30s", ["OMOI_MESSAGE_LONG_POLL_MAX"];
         /// Messages that may wait for one worker.
         queue_max: usize, count(), "1000", ["OMOI_MESSAGE_QUEUE_MAX"];
+    }
+
+    /// Sandboxes that this server makes.
+    sandbox: Sandbox {
+        /// Where they are made, when nobody asks for another place: local is this machine.
+        provider: ProviderKind, PROVIDER, "local", ["OMOI_SANDBOX_PROVIDER"];
+        /// Memory of one, in GiB; at most 8.
+        memory_gb: u32, count(), "4", ["SANDBOX_MEMORY_GB"];
+        /// Processors of one; at most 4.
+        cpu: u32, count(), "2", ["SANDBOX_CPU"];
+        /// Disk of one, in GiB; at most 10.
+        disk_gb: u32, count(), "8", ["SANDBOX_DISK_GB"];
+        /// Image of `omoi image list`; empty: the system directories of the machine, read-only.
+        image: Option<String>, TEXT, "", ["SANDBOX_IMAGE"];
+        /// Preferred to the image by providers that have snapshots.
+        snapshot: Option<String>, TEXT, "", ["SANDBOX_SNAPSHOT"];
+        /// Processes and threads of one.
+        pids_max: u32, count(), "2048", ["OMOI_SANDBOX_PIDS_MAX"];
+        /// What is kept of the output of one's worker.
+        log_bytes_max: usize, SIZE, "8MiB", ["OMOI_SANDBOX_LOG_BYTES_MAX"];
+        /// Lets the agent be root inside, in a user namespace of its own, so that it can install packages.
+        root_inside: bool, SWITCH, "false", ["OMOI_SANDBOX_ROOT_INSIDE"];
+        /// Accepts limits per process where limits per sandbox cannot be had.
+        allow_soft_limits: bool, SWITCH, "false", ["OMOI_SANDBOX_ALLOW_SOFT_LIMITS"];
+        /// Accepts one user id for all sandboxes where each cannot have its own.
+        allow_shared_id: bool, SWITCH, "false", ["OMOI_SANDBOX_ALLOW_SHARED_ID"];
+        /// Refuses to run where the kernel cannot cap the disk.
+        require_disk_cap: bool, SWITCH, "false", ["OMOI_SANDBOX_REQUIRE_DISK_CAP"];
+        /// Layers of isolation that count as missing, to see what then happens; see `omoi doctor`.
+        deny_layers: Vec<String>, HOSTS, "", ["OMOI_SANDBOX_DENY_LAYERS"];
+        /// How long a worker may take to end once it is asked to.
+        stop_grace: Duration, DELAY, "10s", ["OMOI_SANDBOX_STOP_GRACE"];
+        /// Sandboxes that are made, or removed, at the same time.
+        steps_at_once: usize, count(), "8", ["OMOI_SANDBOX_STEPS_AT_ONCE"];
+        /// The program that makes local sandboxes; empty: omoi-launcher beside omoi.
+        launcher: Option<PathBuf>, PATH_OR_NONE, "", ["OMOI_SANDBOX_LAUNCHER"];
+        /// The program that runs inside; empty: omoi-worker beside omoi.
+        worker: Option<PathBuf>, PATH_OR_NONE, "", ["OMOI_SANDBOX_WORKER"];
     }
 
     /// Live streams of events.

@@ -5,6 +5,7 @@ pub mod lease;
 pub mod retry;
 pub mod task;
 
+pub mod place;
 pub mod report;
 pub mod score;
 

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     config,
+    gateway::door::Through,
     store::{Bearer, Error, Store, token_hash},
 };
 
@@ -39,7 +40,21 @@ impl FromRequestParts<Api> for Caller {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         let from = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
         let secret = bearer(&parts.headers);
-        api.gate.admit(&api.store, secret, from, api.clock.now()).await.map(Self)
+        let bearer = api.gate.admit(&api.store, secret, from, api.clock.now()).await?;
+        through_own_door(parts.extensions.get(), &bearer)?;
+        Ok(Self(bearer))
+    }
+}
+
+/// What comes through the door of a sandbox speaks for that sandbox, whatever other token was found inside.
+pub fn through_own_door(door: Option<&Through>, bearer: &Bearer) -> ApiResult<()> {
+    match (door, bearer) {
+        (None, _) => Ok(()),
+        (Some(Through(door)), Bearer::Sandbox { id, .. }) if id == door => Ok(()),
+        (Some(_), _) => {
+            let detail = "through a sandbox's door only that sandbox's own token counts";
+            Err(ApiError::forbidden("wrong_door", detail))
+        }
     }
 }
 

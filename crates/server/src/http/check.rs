@@ -1,11 +1,14 @@
 //! What a body must satisfy beyond its types. The same bounds stand in the OpenAPI document.
 
+use std::collections::BTreeMap;
+
 use omoi_protocol::{
+    ProviderKind,
     agent::{Heartbeat, NewAgent},
     message::{MessageReport, NewMessage},
     project::{NewProject, ProjectPatch},
     result::NewResult,
-    sandbox::{AttachSandbox, TaskComplete},
+    sandbox::{AttachSandbox, NewCommand, NewSandbox, TaskComplete},
     task::{DependencyList, NewTask, Reason, SetTimeout, TaskPatch},
     ticket::{NewTicket, TicketPatch},
     token::NewToken,
@@ -127,12 +130,44 @@ impl Valid for SetTimeout {
 
 impl Valid for AttachSandbox {
     fn check(&self) -> Result<(), String> {
-        range("labels", Some(self.labels.len() as i64), 0, 100)?;
-        self.labels.iter().try_for_each(|(key, value)| {
-            text("labels", key, 1, 100)?;
-            text("labels", value, 0, 1_000)
-        })
+        labels(&self.labels)
     }
+}
+
+impl Valid for NewSandbox {
+    fn check(&self) -> Result<(), String> {
+        if !matches!(self.provider, None | Some(ProviderKind::Local)) {
+            return Err("provider: only local sandboxes are made here".to_owned());
+        }
+        argv("command", &self.command, 0)?;
+        some("base", self.base.as_ref(), 1, 200)?;
+        some("image", self.image.as_ref(), 1, 200)?;
+        for (name, size) in [("memory_gb", self.memory_gb), ("cpu", self.cpu), ("disk_gb", self.disk_gb)] {
+            range(name, size, 1, 1024)?;
+        }
+        range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
+        labels(&self.labels)
+    }
+}
+
+impl Valid for NewCommand {
+    fn check(&self) -> Result<(), String> {
+        argv("argv", &self.argv, 1)
+    }
+}
+
+/// A program and its arguments, as the kernel takes them.
+fn argv(name: &str, argv: &[String], min: i64) -> Result<(), String> {
+    range(name, Some(argv.len() as i64), min, 1_000)?;
+    argv.iter().try_for_each(|argument| text(name, argument, 0, 100_000))
+}
+
+fn labels(labels: &BTreeMap<String, String>) -> Result<(), String> {
+    range("labels", Some(labels.len() as i64), 0, 100)?;
+    labels.iter().try_for_each(|(key, value)| {
+        text("labels", key, 1, 100)?;
+        text("labels", value, 0, 1_000)
+    })
 }
 
 impl Valid for NewMessage {

@@ -11,6 +11,7 @@ mod auth;
 mod front;
 
 mod agent;
+mod command;
 mod event;
 mod health;
 mod live;
@@ -31,7 +32,7 @@ use axum::{
     middleware,
     response::{IntoResponse, Response},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
@@ -60,6 +61,8 @@ pub struct Shared {
     pub long_poll_max: Duration,
     pub gate: Gate,
     pub viewers: Arc<Semaphore>,
+    /// Wakes the loop that makes and removes sandboxes.
+    pub wake: Arc<Notify>,
     pub stop: CancellationToken,
     pub allowed_origins: Vec<String>,
     own_hosts: Vec<String>,
@@ -84,6 +87,7 @@ fn described() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .merge(health::sandbox_routes())
         .merge(sandbox::routes())
+        .merge(command::routes())
         .merge(event::routes())
         .merge(message::routes())
         .merge(project::routes())
@@ -101,6 +105,7 @@ pub fn router(
     clock: Clock,
     store: Store,
     bus: Bus,
+    wake: Arc<Notify>,
     stop: CancellationToken,
 ) -> Router {
     let serves_api = config.server.role != ServerRole::Orchestrator;
@@ -116,6 +121,7 @@ pub fn router(
         store,
         bus,
         clock,
+        wake,
         stop,
     }));
     let mut routes = OpenApiRouter::new().merge(health::routes());

@@ -6,7 +6,9 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
     EventId, ProjectId, SandboxId, SandboxStatus, TaskId,
     page::Page,
-    sandbox::{AttachSandbox, Diff, Sandbox, SandboxAttached, TaskComplete, TaskCompleted, Transcript},
+    sandbox::{
+        AttachSandbox, Diff, NewSandbox, Sandbox, SandboxAttached, TaskComplete, TaskCompleted, Transcript,
+    },
     task::{Reason, Task},
 };
 use serde::Deserialize;
@@ -28,6 +30,7 @@ const LOG_LINE_CHARS: usize = 400;
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list, attach))
+        .routes(routes!(order))
         .routes(routes!(get_one))
         .routes(routes!(get_task))
         .routes(routes!(get_diff))
@@ -78,6 +81,23 @@ async fn attach(
 ) -> ApiResult<(StatusCode, Answer<SandboxAttached>)> {
     let attached = api.store.sandbox_attach(who.operator()?, new).await?;
     Ok((StatusCode::CREATED, Answer(attached)))
+}
+
+/// Ask for a sandbox
+///
+/// The server makes it: for a person, with a command or without, or for a pending task. It is not there yet when this
+/// answers; its events tell how it goes.
+#[utoipa::path(post, path = "/api/v1/projects/{id}/sandboxes", params(("id" = ProjectId, Path)), request_body = NewSandbox,
+    responses((status = 202, body = Sandbox)), tag = "sandboxes")]
+async fn order(
+    State(api): State<Api>,
+    who: Caller,
+    Path(project): Path<ProjectId>,
+    Json(new): Json<NewSandbox>,
+) -> ApiResult<(StatusCode, Answer<Sandbox>)> {
+    let ordered = api.store.sandbox_order(who.operator()?, &project, new).await?;
+    api.wake.notify_one();
+    Ok((StatusCode::ACCEPTED, Answer(ordered)))
 }
 
 /// Show a sandbox
@@ -175,6 +195,7 @@ async fn terminate(
 ) -> ApiResult<Answer<Sandbox>> {
     let ended = api.store.sandbox_terminate(who.operator()?, &id, why.reason).await?;
     api.gate.forget();
+    api.wake.notify_one();
     Ok(Answer(ended))
 }
 

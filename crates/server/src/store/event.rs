@@ -241,12 +241,7 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
     }
 }
 
-async fn store_one(
-    tx: &mut Tx,
-    event: &NewEvent,
-    stream: &mut Stream,
-    told: bool,
-) -> Result<Placed, Error> {
+async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream, told: bool) -> Result<Placed, Error> {
     stream.last_seq += 1;
     stream.heard |= !told;
     stream.beat |= report::is_heartbeat(&event.event_type);

@@ -11,6 +11,7 @@ mod audit;
 mod blob;
 mod bulk;
 mod claim;
+mod command;
 mod dependency;
 mod entry;
 mod error;

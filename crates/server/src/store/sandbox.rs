@@ -258,7 +258,8 @@ impl Store {
                 return Err(Error::conflict("sandbox_exists", format!("sandbox {id} exists already")));
             }
             let labels = serde_json::to_string(&new.labels).unwrap_or_default();
-            let sandbox = NewSandbox { id, provider: ProviderKind::External, agent_id: None, labels, order: None };
+            let sandbox =
+                NewSandbox { id, provider: ProviderKind::External, agent_id: None, labels, order: None };
             let attached = match &new.task_id {
                 Some(task_id) => claim_this(tx, task_id, sandbox).await?,
                 None => insert(tx, sandbox, None).await?,

@@ -1,0 +1,3 @@
+//! What a sandbox may reach, through its door alone.
+
+pub mod door;
