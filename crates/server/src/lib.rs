@@ -10,6 +10,7 @@ pub mod store;
 
 pub mod bus;
 pub mod gateway;
+pub mod git;
 pub mod http;
 pub mod orchestrator;
 pub mod sandbox;

@@ -5,6 +5,7 @@
 use std::{fmt::Display, path::PathBuf, time::Duration};
 
 use omoi_protocol::ProviderKind;
+use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
 
 pub struct Form<T> {
@@ -122,6 +123,17 @@ pub const URL: Form<Option<String>> = Form {
     parse: |text| if text.is_empty() { Some(None) } else { parse_url(text).map(Some) },
     show: |url| url.clone().unwrap_or_default(),
     kind: Kind::Plain,
+};
+
+/// A password or token; empty: none.
+pub const SECRET: Form<Option<SecretString>> = Form {
+    accepts: "empty, or a secret of printable characters without spaces",
+    parse: |text| {
+        let plain = text.bytes().all(|b| b.is_ascii_graphic());
+        plain.then(|| Some(text).filter(|text| !text.is_empty()).map(SecretString::from))
+    },
+    show: |secret| secret.as_ref().map_or(String::new(), |_| "***".to_owned()),
+    kind: Kind::Secret,
 };
 
 pub const HOSTS: Form<Vec<String>> = Form {

@@ -4,15 +4,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use omoi_protocol::ProviderKind;
+use secrecy::SecretString;
 
-use super::{
-    DatabaseUrl, Error, HostPort, LogFormat, ServerRole, SqliteSynchronous,
-    form::{
-        BOOST, DELAY, FRACTION, Form, HOSTS, JSON_DEPTH, Kind, LOG_FILTER, ORIGINS, PATH, PATH_OR_NONE,
-        PERIOD, PROVIDER, SIZE, SWITCH, TEXT, URL, count, count_or_zero,
-    },
-    load::Reader,
-};
+use super::{DatabaseUrl, Error, HostPort, LogFormat, ServerRole, SqliteSynchronous, form::*, load::Reader};
 
 /// What is known of a key before any value is read.
 #[derive(Debug)]
@@ -304,6 +298,28 @@ config! {
         missed_degraded: u32, count(), "2", ["OMOI_AGENT_MISSED_DEGRADED"];
         /// Heartbeats missed in a row after which an agent has failed.
         missed_failed: u32, count(), "3", ["OMOI_AGENT_MISSED_FAILED"];
+    }
+
+    /// Projects' repositories, and Git for sandboxes.
+    git: Git {
+        /// Token for fetching over https from the hosts below; empty: none.
+        token: Option<SecretString>, SECRET, "", ["OMOI_GIT_TOKEN", "GITHUB_TOKEN"];
+        /// Hosts that are shown the token.
+        token_hosts: Vec<String>, HOSTS, "github.com", ["OMOI_GIT_TOKEN_HOSTS"];
+        /// How long one fetch, push or checkout may take.
+        timeout: Duration, PERIOD, "10m", ["OMOI_GIT_TIMEOUT"];
+        /// Fetches and pushes of sandboxes that may run at once.
+        packs_max: usize, count(), "16", ["OMOI_GIT_PACKS_MAX"];
+        /// Size of what one push may bring.
+        push_bytes_max: usize, SIZE, "100MiB", ["OMOI_GIT_PUSH_BYTES_MAX"];
+        /// Size of the files of a commit that may be checked out.
+        checkout_bytes_max: usize, SIZE, "4GiB", ["OMOI_GIT_CHECKOUT_BYTES_MAX"];
+        /// Number of files of a commit that may be checked out.
+        checkout_files_max: usize, count(), "500000", ["OMOI_GIT_CHECKOUT_FILES_MAX"];
+        /// Checkouts that no sandbox uses and that are kept for the next.
+        checkouts_kept: usize, count_or_zero(), "16", ["OMOI_GIT_CHECKOUTS_KEPT"];
+        /// How long a checkout that no sandbox uses is kept.
+        checkout_age_max: Duration, PERIOD, "168h", ["OMOI_GIT_CHECKOUT_AGE_MAX"];
     }
 
     /// The log, on standard error.

@@ -11,10 +11,7 @@ mod rule;
 mod value;
 
 pub use error::Error;
-pub use key::{
-    Agent, Config, Database, KEYS, Key, Lease, Limits, Live, Log, Message, Retry, Sandbox, Server, Store,
-    TaskQueue, Telemetry,
-};
+pub use key::*;
 pub use load::{Entry, Flag, Origin, Resolved, load};
 pub use value::{DatabaseUrl, HostPort, LogFormat, ServerRole, SqliteSynchronous};
 

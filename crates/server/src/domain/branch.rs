@@ -5,6 +5,7 @@ use omoi_protocol::{Priority, TicketType};
 
 const SLUG_CHARS_MAX: usize = 25;
 const LABEL_CHARS_MAX: usize = 40;
+const NAME_BYTES_MAX: usize = 200;
 
 /// What a branch is numbered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +40,19 @@ pub fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
     }
     let mut numbered = (2u32..).map(|number| format!("{name}-{number}"));
     numbered.find(|name| !taken(name)).expect("no repository has four billion branches")
+}
+
+/// The rules of `git check-ref-format --branch`, and a length that fits a file name with what Git adds to it.
+pub fn is_valid(name: &str) -> bool {
+    let forbidden = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
+    !name.is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !matches!(name, "@" | "HEAD")
+        && !name.starts_with(['-', '/'])
+        && !name.contains(forbidden)
+        && !["..", "@{", "//"].iter().any(|part| name.contains(part))
+        && !name.ends_with(['/', '.'])
+        && name.split('/').all(|part| !part.starts_with('.') && !part.ends_with(".lock"))
 }
 
 fn prefix(kind: TicketType, priority: Priority) -> &'static str {
@@ -83,17 +97,6 @@ mod tests {
 
     use super::*;
 
-    /// The rules of `git check-ref-format --branch`.
-    fn is_valid_ref(branch: &str) -> bool {
-        let full = format!("refs/heads/{branch}");
-        let forbidden = |c: char| c.is_ascii_control() || " ~^:?*[\\".contains(c);
-        !branch.starts_with('-')
-            && !full.contains(forbidden)
-            && !["..", "@{", "//"].iter().any(|part| full.contains(part))
-            && !full.ends_with(['/', '.'])
-            && full.split('/').all(|part| !part.starts_with('.') && !part.ends_with(".lock"))
-    }
-
     fn ticket(title: &str) -> String {
         name(TicketType::Feature, Priority::Medium, Label::Ticket(42), title)
     }
@@ -137,7 +140,21 @@ mod tests {
         ];
         for (title, expected) in table {
             assert_eq!(ticket(title), expected, "{title:?}");
-            assert!(is_valid_ref(expected), "{expected}");
+            assert!(is_valid(expected), "{expected}");
+        }
+    }
+
+    #[test]
+    fn names_that_git_or_a_file_system_would_not_take_are_refused() {
+        for good in ["main", "feature/42-x", "a@b", "ü/é", "release-1.2"] {
+            assert!(is_valid(good), "{good}");
+        }
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        for bad in [
+            "", "-x", "/x", "x/", "x.", "a..b", "a//b", "a b", "a~b", "a^b", "a:b", "a?b", "a*b", "a[b",
+            "a\\b", "a\0b", "a\nb", "@", "HEAD", "a@{b", ".a", "a/.b", "a.lock", "a.lock/b", &long,
+        ] {
+            assert!(!is_valid(bad), "{bad:?}");
         }
     }
 
@@ -178,7 +195,7 @@ mod tests {
         ) {
             for label in [Label::Ticket(number), Label::Task(&id)] {
                 let name = name(kind, priority, label, &title);
-                prop_assert!(is_valid_ref(&name), "{name:?}");
+                prop_assert!(is_valid(&name), "{name:?}");
                 prop_assert!(name.len() <= "refactor/".len() + LABEL_CHARS_MAX + 1 + SLUG_CHARS_MAX);
             }
         }

@@ -10,4 +10,5 @@ pub mod report;
 pub mod score;
 
 pub mod branch;
+pub mod commit;
 pub mod graph;

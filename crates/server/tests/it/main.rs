@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod app;
+mod repository;
 mod viewer;
 mod wire;
 mod work;
@@ -17,6 +18,7 @@ mod event;
 mod lease;
 mod live;
 mod message;
+mod mirror;
 mod project;
 mod restart;
 mod result;

@@ -1,0 +1,51 @@
+//! What can go wrong with a project's repository, for the people who have to put it right.
+
+use std::{path::Path, time::Duration};
+
+use omoi_protocol::ProjectId;
+
+use super::command::Failure;
+use crate::domain::commit::CommitId;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the repository address {address:?} {problem}")]
+    Address { address: String, problem: &'static str },
+    #[error("project {0} has no repository; set its repository_url")]
+    NoRepository(ProjectId),
+    #[error("{address} cannot be fetched: {advice} ({failure})")]
+    Fetch { address: String, advice: &'static str, failure: Failure },
+    #[error("the repository {address} has no commits; push a first one to its branch {branch} and try again")]
+    Empty { address: String, branch: String },
+    #[error(
+        "the repository {address} has no branch {branch}; it has {found}: set the project's default_branch to one"
+    )]
+    NoDefaultBranch { address: String, branch: String, found: String },
+    #[error("project {0} has not been fetched yet; that happens when its first task is started")]
+    NoMirror(ProjectId),
+    #[error("the branch name {name:?} {problem}")]
+    Branch { name: String, problem: String },
+    #[error(
+        "commit {commit} is not in the repository of project {project}; fetch it, or name one that is pushed"
+    )]
+    NoCommit { project: ProjectId, commit: CommitId },
+    #[error("commit {commit} is too large to check out: more than {limit}; raise {key} if that is meant")]
+    TooLarge { commit: CommitId, limit: String, key: &'static str },
+    #[error("{lock} was held by somebody else for {patience:?}; try again")]
+    Busy { lock: String, patience: Duration },
+    #[error(transparent)]
+    Git(#[from] Failure),
+    #[error("{path}: {source}")]
+    Io { path: String, source: std::io::Error },
+}
+
+impl Error {
+    pub(super) fn io(path: impl AsRef<Path>, source: std::io::Error) -> Self {
+        Self::Io { path: path.as_ref().display().to_string(), source }
+    }
+
+    /// Whether the same may work later without anybody putting something right.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Fetch { .. } | Self::Git(_) | Self::Io { .. })
+    }
+}

@@ -1,0 +1,361 @@
+//! The mirror of a project: a bare repository of ours at `DATA/mirrors/PROJECT.git`, which sandboxes fetch from and
+//! push to. Its refs:
+//!
+//! | refs | what | who writes |
+//! | --- | --- | --- |
+//! | `refs/remotes/origin/*`, `refs/tags/*` | the far repository as it was last fetched | a fetch alone |
+//! | `refs/heads/*` | what sandboxes see: the far branches, and those that were made here | see below |
+//! | `refs/omoi/branch/*` | marks a branch as made here; the commit it began at | `branch_create` |
+//! | `refs/omoi/base/SANDBOX` | where its branch was when that sandbox started | `branch_create` |
+//! | `refs/preserved/SANDBOX` | what is kept of a sandbox | that sandbox |
+//!
+//! A branch that was not made here follows the far side, also when that goes back or goes away. A branch that was made
+//! here belongs to its task: no fetch moves or removes it, whatever the far repository calls by the same name. `refs/omoi`
+//! is hidden from sandboxes.
+//!
+//! Three kinds of lock, each a file that the kernel frees when its holder dies: one fetch at a time per project; one
+//! change of the list of branches at a time; and per branch, pushes share what `branch_create` takes alone. So a push
+//! that began under an attempt's lease has ended before the next attempt learns where its branch stands.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use omoi_protocol::{ProjectId, SandboxId, project::Project};
+use secrecy::ExposeSecret;
+use sha2::{Digest, Sha256};
+
+use super::{
+    Error,
+    command::{Failure, Git},
+    file::{self, Hold, Lock, blocking},
+    publish::{self, Branches},
+    remote::{Remote, Transport},
+};
+use crate::{
+    config::{self, Config},
+    domain::{branch, commit::CommitId},
+};
+
+const HEADS: &str = "refs/heads/";
+const FAR: &str = "refs/remotes/origin/";
+const MADE: &str = "refs/omoi/branch/";
+/// Names shown where the wanted one is missing.
+const NAMES_SHOWN: usize = 8;
+/// How long a change of the list of branches may take.
+const BRANCHES_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Reflogs are kept, so that work which a push moved away from can be found.
+const REPOSITORY_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n\
+                                 \tlogAllRefUpdates = always\n";
+
+pub fn branch_ref(branch: &str) -> String {
+    format!("{HEADS}{branch}")
+}
+
+pub fn base_ref(sandbox: &SandboxId) -> String {
+    format!("refs/omoi/base/{sandbox}")
+}
+
+pub fn preserved_ref(sandbox: &SandboxId) -> String {
+    format!("refs/preserved/{sandbox}")
+}
+
+/// All mirrors of this machine. Cheap to clone; several may be at work on one data directory.
+#[derive(Debug, Clone)]
+pub struct Mirrors {
+    dir: Arc<Path>,
+    git: Git,
+    settings: Arc<config::Git>,
+}
+
+impl Mirrors {
+    pub fn new(config: &Config) -> Result<Self, Error> {
+        let dir = std::path::absolute(config.data_dir.join("mirrors"));
+        let dir = dir.map_err(|source| Error::io(&config.data_dir, source))?;
+        let made = std::fs::create_dir_all(dir.join("locks"));
+        made.map_err(|source| Error::io(&dir, source))?;
+        let git = Git::new(&dir, config.git.timeout).map_err(|source| Error::io(&dir, source))?;
+        Ok(Self { dir: dir.into(), git, settings: Arc::new(config.git.clone()) })
+    }
+
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// The mirror's directory, whether it is there or not.
+    pub fn path(&self, project: &ProjectId) -> PathBuf {
+        self.dir.join(format!("{project}.git"))
+    }
+
+    /// The mirror's directory, of a project that was fetched before.
+    pub fn existing(&self, project: &ProjectId) -> Result<PathBuf, Error> {
+        let path = self.path(project);
+        if path.join("HEAD").is_file() { Ok(path) } else { Err(Error::NoMirror(project.clone())) }
+    }
+
+    /// Fetches what is new, or everything at first, and answers with the tip of the default branch.
+    pub async fn refresh(&self, project: &Project) -> Result<CommitId, Error> {
+        let remote = Self::remote(project)?;
+        if !branch::is_valid(&project.default_branch) {
+            return Err(branch_error(
+                &project.default_branch,
+                "is none that Git takes; change default_branch",
+            ));
+        }
+        let _one_at_a_time = self.lock(&project.id, "fetch", Hold::Alone, self.settings.timeout).await?;
+        let path = self.path(&project.id);
+        self.make(&path).await?;
+        self.fetch(&path, &remote).await?;
+        let _branches = self.lock(&project.id, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
+        self.publish(&path, &project.default_branch).await?;
+        self.default_tip(project).await
+    }
+
+    /// The tip of the default branch as it was last fetched.
+    pub async fn default_tip(&self, project: &Project) -> Result<CommitId, Error> {
+        let far = self.names(&self.existing(&project.id)?, FAR).await?;
+        let branch = project.default_branch.clone();
+        match far.get(&branch) {
+            Some(tip) => Ok(tip.clone()),
+            None if far.is_empty() => Err(Error::Empty { address: Self::remote(project)?.address, branch }),
+            None => {
+                let mut found: Vec<&str> = far.keys().take(NAMES_SHOWN).map(String::as_str).collect();
+                if far.len() > NAMES_SHOWN {
+                    found.push("…");
+                }
+                let (address, found) = (Self::remote(project)?.address, found.join(", "));
+                Err(Error::NoDefaultBranch { address, branch, found })
+            }
+        }
+    }
+
+    /// Makes the branch of a sandbox's task at `from`, and answers with its tip. A branch that is there already, from an
+    /// earlier attempt or from the far repository, is kept as it is. Where it stands is written down for the sandbox,
+    /// once: a second call changes nothing.
+    pub async fn branch_create(
+        &self,
+        project: &Project,
+        name: &str,
+        from: &CommitId,
+        sandbox: &SandboxId,
+    ) -> Result<CommitId, Error> {
+        if !branch::is_valid(name) {
+            return Err(branch_error(name, "is none that Git takes"));
+        }
+        if name == project.default_branch {
+            return Err(branch_error(name, "is the project's default branch, which no sandbox may push to"));
+        }
+        let path = self.existing(&project.id)?;
+        let _no_pushes = self.push_lock(&project.id, name, Hold::Alone).await?;
+        let _branches = self.lock(&project.id, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
+        let heads = self.names(&path, HEADS).await?;
+        if let Some(across) = heads.keys().find(|there| publish::cross(there, name)) {
+            return Err(branch_error(
+                name,
+                &format!("cannot stand beside the branch {across:?}; rename one"),
+            ));
+        }
+        if !heads.contains_key(name) && !self.has_commit(&project.id, from).await? {
+            return Err(Error::NoCommit { project: project.id.clone(), commit: from.clone() });
+        }
+        let tip = heads.get(name).unwrap_or(from);
+        let mut wanted = vec![branch_ref(name), format!("{MADE}{name}"), base_ref(sandbox)];
+        let there = self.refs(&path, &wanted).await?;
+        wanted.retain(|name| !there.contains_key(name));
+        let create: String = wanted.iter().map(|name| format!("create {name} {tip}\n")).collect();
+        self.update(&path, create).await?;
+        Ok(tip.clone())
+    }
+
+    pub async fn branch_tip(&self, project: &ProjectId, branch: &str) -> Result<Option<CommitId>, Error> {
+        self.ref_tip(project, &branch_ref(branch)).await
+    }
+
+    /// Where a ref points, by its full name.
+    pub async fn ref_tip(&self, project: &ProjectId, name: &str) -> Result<Option<CommitId>, Error> {
+        let found = self.refs(&self.existing(project)?, &[name.to_owned()]).await?;
+        Ok(found.get(name).cloned())
+    }
+
+    /// All refs below a prefix such as `refs/preserved/`, by their full names.
+    pub async fn ref_list(
+        &self,
+        project: &ProjectId,
+        below: &str,
+    ) -> Result<BTreeMap<String, CommitId>, Error> {
+        self.refs(&self.existing(project)?, &[below.to_owned()]).await
+    }
+
+    /// Whether everything of `old` is in `new`.
+    pub async fn is_ancestor(
+        &self,
+        project: &ProjectId,
+        old: &CommitId,
+        new: &CommitId,
+    ) -> Result<bool, Error> {
+        let call = self.git.call(&self.existing(project)?, "merge-base").arg("--is-ancestor");
+        let (code, _) = call.args([old.as_str(), new.as_str()]).run_for(&[1]).await?;
+        Ok(code == 0)
+    }
+
+    pub async fn has_commit(&self, project: &ProjectId, commit: &CommitId) -> Result<bool, Error> {
+        let call = self.git.call(&self.existing(project)?, "cat-file").arg("-e");
+        let (code, _) = call.arg(format!("{commit}^{{commit}}")).run_for(&[1, 128]).await?;
+        Ok(code == 0)
+    }
+
+    /// Held while a push to this branch is at work.
+    pub async fn push_lock(&self, project: &ProjectId, branch: &str, hold: Hold) -> Result<Lock, Error> {
+        let digest = crate::store::hex(&Sha256::digest(branch.as_bytes())[..8]);
+        self.lock(project, &format!("push-{digest}"), hold, self.settings.timeout).await
+    }
+
+    /// Removes the mirror of a project, with everything that was pushed to it.
+    pub async fn remove(&self, project: &ProjectId) -> Result<(), Error> {
+        let _fetch = self.lock(project, "fetch", Hold::Alone, self.settings.timeout).await?;
+        let _branches = self.lock(project, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
+        let path = self.path(project);
+        let gone = self.dir.join(format!("removed-{}", file::unique()));
+        blocking(move || match std::fs::rename(&path, &gone) {
+            Ok(()) => std::fs::remove_dir_all(&gone).map_err(|source| Error::io(&gone, source)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(Error::io(&path, source)),
+        })
+        .await
+    }
+
+    fn remote(project: &Project) -> Result<Remote, Error> {
+        let address = project.repository_url.as_deref().map(str::trim).filter(|url| !url.is_empty());
+        Remote::parse(address.ok_or_else(|| Error::NoRepository(project.id.clone()))?)
+    }
+
+    async fn lock(
+        &self,
+        project: &ProjectId,
+        what: &str,
+        hold: Hold,
+        patience: Duration,
+    ) -> Result<Lock, Error> {
+        Lock::take(self.dir.join("locks").join(format!("{project}.{what}")), hold, patience).await
+    }
+
+    /// Whole or not at all: under another name first.
+    async fn make(&self, path: &Path) -> Result<(), Error> {
+        if path.join("HEAD").is_file() {
+            return Ok(());
+        }
+        let beside = self.dir.join(format!("new-{}", file::unique()));
+        let init =
+            self.git.call_nowhere("init").args(["--quiet", "--bare", "--template=", "--object-format=sha1"]);
+        init.arg(&beside).run().await?;
+        let path = path.to_owned();
+        blocking(move || {
+            file::replace(&beside.join("config"), REPOSITORY_CONFIG.as_bytes(), 0o600)
+                .and_then(|()| std::fs::rename(&beside, &path))
+                .map_err(|source| Error::io(&path, source))
+        })
+        .await
+    }
+
+    async fn fetch(&self, path: &Path, remote: &Remote) -> Result<(), Error> {
+        let mut call = self.git.call(path, "fetch").protocol(remote.transport.protocol());
+        if let Transport::Https { host } = &remote.transport
+            && let Some(token) =
+                self.settings.token.as_ref().filter(|_| self.settings.token_hosts.contains(host))
+        {
+            let login = STANDARD.encode(format!("x-access-token:{}", token.expose_secret()));
+            let header = format!("Authorization: Basic {login}");
+            // A redirect to another host would be shown the token as well.
+            call = call.config("http.followRedirects=false").secret_config("http.extraHeader", header.into());
+        }
+        let quiet = ["--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
+        let refs = [format!("+refs/heads/*:{FAR}*"), "+refs/tags/*:refs/tags/*".to_owned()];
+        let fetched = call.args(quiet).arg("--").arg(&remote.address).args(refs).run().await;
+        fetched.map(|_| ()).map_err(|failure| {
+            let advice = advice(&failure);
+            Error::Fetch { address: remote.address.clone(), advice, failure }
+        })
+    }
+
+    /// Lets the branches that sandboxes see follow the far ones.
+    async fn publish(&self, path: &Path, default_branch: &str) -> Result<(), Error> {
+        let head = branch_ref(default_branch);
+        self.git.call(path, "symbolic-ref").args(["HEAD", head.as_str()]).run().await?;
+        let made = self.names(path, MADE).await?.into_keys().collect();
+        let plan = publish::plan(&self.names(path, FAR).await?, &self.names(path, HEADS).await?, &made);
+        // One after the other: where `a` goes and `a/b` comes, Git does not take both at once.
+        self.update(path, plan.delete.iter().map(|name| format!("delete {HEADS}{name}\n")).collect()).await?;
+        self.update(
+            path,
+            plan.set.iter().map(|(name, tip)| format!("update {HEADS}{name} {tip}\n")).collect(),
+        )
+        .await
+    }
+
+    /// Changes refs, all or none.
+    async fn update(&self, path: &Path, commands: String) -> Result<(), Error> {
+        if commands.is_empty() {
+            return Ok(());
+        }
+        let call = self.git.call(path, "update-ref").args(["--no-deref", "--stdin"]);
+        call.input(commands).run().await?;
+        Ok(())
+    }
+
+    /// The refs below a prefix, by the rest of their names.
+    async fn names(&self, path: &Path, below: &str) -> Result<Branches, Error> {
+        let found = self.refs(path, &[below.to_owned()]).await?;
+        Ok(found
+            .into_iter()
+            .filter_map(|(name, tip)| Some((name.strip_prefix(below)?.to_owned(), tip)))
+            .collect())
+    }
+
+    async fn refs(&self, path: &Path, patterns: &[String]) -> Result<BTreeMap<String, CommitId>, Error> {
+        let call = self.git.call(path, "for-each-ref").arg("--format=%(objectname) %(refname)");
+        let output = call.args(patterns).run().await?;
+        let line = |line: &str| {
+            let (id, name) = line.split_once(' ')?;
+            Some((name.to_owned(), id.parse().ok()?))
+        };
+        Ok(String::from_utf8_lossy(&output).lines().filter_map(line).collect())
+    }
+}
+
+fn branch_error(name: &str, problem: &str) -> Error {
+    Error::Branch { name: name.to_owned(), problem: problem.to_owned() }
+}
+
+/// What to do about a fetch that failed, by what Git said.
+fn advice(failure: &Failure) -> &'static str {
+    const KNOWN: &[(&str, &str)] = &[
+        ("host key verification failed", "add the host's key to known_hosts of the user that runs Omoi"),
+        ("permission denied", "give the user that runs Omoi a key of SSH, or the right to read it"),
+        ("could not read username", "it asks who is there: set git.token, and its host in git.token_hosts"),
+        ("authentication failed", "the token is not accepted: check git.token"),
+        ("returned error: 403", "the token may not read it: check what git.token may do"),
+        (
+            "returned error: 30",
+            "the repository has moved: set the project's repository_url to where it is now",
+        ),
+        (
+            "could not resolve host",
+            "its host is not known: check the project's repository_url and the network",
+        ),
+        ("repository not found", NOT_THERE),
+        ("not found", NOT_THERE),
+        ("does not exist", NOT_THERE),
+        ("does not appear to be a git repository", NOT_THERE),
+        ("not a git repository", NOT_THERE),
+    ];
+    let known = KNOWN.iter().find(|(text, _)| failure.says(text));
+    known.map_or("see what Git says", |(_, advice)| advice)
+}
+
+const NOT_THERE: &str =
+    "no repository is there: check the project's repository_url, and that Omoi may read it";

@@ -1,0 +1,18 @@
+//! Projects' repositories on the host: a bare mirror of each, and checkouts of its commits for sandboxes to start
+//! from. Nothing here trusts what is in a repository. What a sandbox may do with its mirror is the gateway's affair.
+
+mod command;
+mod error;
+mod file;
+mod remote;
+
+mod build;
+mod checkout;
+mod mirror;
+mod publish;
+
+pub use checkout::{Checkouts, Swept};
+pub use command::{Call, Failure, Git, Running, bounded, tail};
+pub use error::Error;
+pub use file::{Hold, Lock};
+pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};
