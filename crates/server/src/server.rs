@@ -1,16 +1,20 @@
 //! One running server: the store, the bus, the loops and the listening socket, started and stopped together.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use axum::serve::ListenerExt;
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     bus::Bus,
     clock::Clock,
     config::{Config, ServerRole},
-    http, orchestrator,
+    gateway::door::Doors,
+    git::{self, Checkouts, Mirrors},
+    http,
+    orchestrator::{self, Node, Parts, Places},
+    sandbox::local::{Local, Programs},
     store::{self, Store},
 };
 
@@ -22,6 +26,8 @@ pub enum Error {
     Listen { address: String, source: std::io::Error },
     #[error(transparent)]
     Store(#[from] store::Error),
+    #[error(transparent)]
+    Git(#[from] git::Error),
 }
 
 pub struct Server {
@@ -53,19 +59,23 @@ impl Server {
         if store.is_shared() {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
         }
-        if config.server.role != ServerRole::Api {
-            orchestrator::start(&store, &tracker, &stop);
-        }
         let grace = config.server.shutdown_grace;
+        let wake = Arc::new(Notify::new());
         let app = http::router(
-            config,
+            config.clone(),
             address,
-            clock,
+            clock.clone(),
             store.clone(),
             bus,
-            std::sync::Arc::default(),
+            wake.clone(),
             stop.child_token(),
         );
+        if config.server.role != ServerRole::Api {
+            let doors = Doors::new(app.clone(), tracker.clone(), stop.child_token());
+            let parts = parts(&config, clock, store.clone(), doors, wake.clone())?;
+            let places = Places::new(parts, config.sandbox, tracker.clone());
+            orchestrator::start(&store, places, wake, &tracker, &stop);
+        }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {
             // Small answers must not wait for more to send.
@@ -96,6 +106,30 @@ impl Server {
             tracing::warn!("the grace period is over; what still runs is cut off");
         }
     }
+}
+
+/// What the loop of places works with.
+fn parts(
+    config: &Config,
+    clock: Clock,
+    store: Store,
+    doors: Doors,
+    wake: Arc<Notify>,
+) -> Result<Parts, Error> {
+    let unusable = |source| Error::DataDir { path: config.data_dir.display().to_string(), source };
+    let mirrors = Mirrors::new(config)?;
+    let beside =
+        std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned)).unwrap_or_default();
+    Ok(Parts {
+        provider: Local::new(config, &Programs::new(config, &beside)),
+        checkouts: Checkouts::new(config, mirrors.clone(), clock.clone())?,
+        mirrors,
+        node: Node::open(&config.data_dir).map_err(unusable)?,
+        store,
+        clock,
+        doors,
+        wake,
+    })
 }
 
 /// Only its owner may look into it: it holds the database.

@@ -2,12 +2,14 @@
 
 use std::{fmt::Debug, time::Duration};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Runs a tick on a period until stopped. A tick that fails is told of and runs again.
+/// Runs a tick on a period and when woken, until stopped. A tick that fails is told of and runs again.
 pub async fn every<F, R, E>(
     name: &'static str,
     period: Duration,
+    wake: &Notify,
     stop: CancellationToken,
     tick: impl Fn() -> F,
 ) where
@@ -21,6 +23,7 @@ pub async fn every<F, R, E>(
         tokio::select! {
             () = stop.cancelled() => return,
             _ = interval.tick() => {}
+            () = wake.notified() => {}
         }
         match tick().await {
             Ok(report) if report == R::default() => {}

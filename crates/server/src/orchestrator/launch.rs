@@ -1,0 +1,167 @@
+//! The launch of a sandbox, put together from what is stored and configured. What was asked for wins over the project's
+//! settings, and those over the configuration.
+
+use std::collections::BTreeMap;
+
+use omoi_protocol::{
+    launch::{
+        Door, LaunchSpec, Limits, PlainEnv, Repository, Resources, Revision, SandboxToken, TaskBrief,
+        TaskContext, TicketBrief,
+    },
+    task::Task,
+    ticket::Ticket,
+};
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use crate::{
+    config,
+    sandbox::local::{API_PORT, PROXY_PORT},
+    store::Facts,
+};
+
+/// What a project's settings say about its sandboxes. Whatever cannot be read was refused when it was set.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Settings {
+    image: Option<String>,
+    memory_gb: Option<u32>,
+    cpu: Option<u32>,
+    disk_gb: Option<u32>,
+    env: PlainEnv,
+}
+
+/// What a person's command finds in a sandbox: no token, since whoever asked has one of their own.
+pub fn environment() -> BTreeMap<String, String> {
+    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+    let mut env = BTreeMap::from(
+        [
+            ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+            ("HOME", "/home/agent"),
+            ("USER", "agent"),
+            ("LANG", "C.UTF-8"),
+            ("TERM", "dumb"),
+            ("NO_PROXY", "127.0.0.1,localhost"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    env.extend(
+        ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"]
+            .map(|name| (name.to_owned(), proxy.clone())),
+    );
+    env
+}
+
+/// The door as a local sandbox sees it.
+pub fn door() -> Door {
+    Door::new(format!("http://127.0.0.1:{API_PORT}"), Some(format!("http://127.0.0.1:{PROXY_PORT}")))
+}
+
+pub fn launch(facts: &Facts, base_commit: &str, config: &config::Sandbox) -> LaunchSpec {
+    let Facts { sandbox, project, task, ticket, wish, token, .. } = facts;
+    let settings: Settings =
+        serde_json::from_value(Json::Object(project.settings.clone())).unwrap_or_default();
+    let door = door();
+    let mut launch = LaunchSpec::new(
+        sandbox.id.clone(),
+        sandbox.provider,
+        door.clone(),
+        SandboxToken::new(token.as_str()),
+    );
+    launch.project_id = Some(project.id.clone());
+    launch.task_id = task.as_ref().map(|task| task.id.clone());
+    launch.snapshot = config.snapshot.clone();
+    launch.image = wish.image.clone().or(settings.image).or_else(|| config.image.clone());
+    let size = |asked: Option<i64>, set: Option<u32>, default: u32| {
+        asked.and_then(|n| u32::try_from(n).ok()).or(set).unwrap_or(default)
+    };
+    launch.resources = Resources {
+        memory_gb: size(wish.memory_gb, settings.memory_gb, config.memory_gb),
+        cpu: size(wish.cpu, settings.cpu, config.cpu),
+        disk_gb: size(wish.disk_gb, settings.disk_gb, config.disk_gb),
+    }
+    .capped();
+    launch.repository = Some(Repository {
+        url: door.git_url(&project.id),
+        full_name: project.repository_url.as_deref().and_then(full_name),
+        branch_name: sandbox.branch_name.clone().unwrap_or_default(),
+        base_commit: base_commit.to_owned(),
+    });
+    launch.command = (!wish.command.is_empty()).then(|| wish.command.clone());
+    launch.limits = limits(facts);
+    launch.labels = sandbox.labels.clone();
+    launch.env = settings.env;
+    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref()));
+    launch
+}
+
+fn limits(facts: &Facts) -> Limits {
+    let task = facts.task.as_ref();
+    let asked = task.map(|task| Json::Object(task.execution_config.clone())).unwrap_or_default();
+    let mut limits: Limits = serde_json::from_value(asked).unwrap_or_default();
+    let timeout = facts.wish.timeout_seconds.or(task.and_then(|task| task.timeout_seconds));
+    if let Some(seconds) = timeout.and_then(|seconds| u64::try_from(seconds).ok()) {
+        limits.wall_clock_seconds = seconds;
+    }
+    limits
+}
+
+fn context(task: &Task, ticket: Option<&Ticket>) -> TaskContext {
+    TaskContext {
+        task: TaskBrief {
+            id: task.id.clone(),
+            task_type: task.task_type.clone(),
+            title: task.title.clone(),
+            description: task.description.clone(),
+            priority: task.priority,
+            phase_id: Some(task.phase_id.clone()),
+        },
+        ticket: ticket.map(|ticket| TicketBrief {
+            id: ticket.id.clone(),
+            ticket_type: ticket.ticket_type,
+            title: ticket.title.clone(),
+            description: ticket.description.clone(),
+            priority: ticket.priority,
+            context: serde_json::Map::new(),
+        }),
+        revision: (task.retry_count > 0).then(|| Revision {
+            feedback: task.error_message.clone().unwrap_or_default(),
+            recommendations: Vec::new(),
+            iteration: u32::try_from(task.retry_count).unwrap_or(u32::MAX),
+        }),
+        markdown: None,
+        extra: serde_json::Map::new(),
+    }
+}
+
+/// `owner/name` of an address at a forge.
+fn full_name(url: &str) -> Option<String> {
+    let (_, rest) = url.split_once("://").unwrap_or_else(|| url.split_once(':').unwrap_or(("", url)));
+    if url.starts_with('/') || url.starts_with("file:") {
+        return None;
+    }
+    let path = if url.contains("://") { rest.split_once('/')?.1 } else { rest };
+    let mut parts = path.trim_matches('/').trim_end_matches(".git").rsplit('/');
+    let (name, owner) = (parts.next()?, parts.next()?);
+    Some(format!("{owner}/{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::full_name;
+
+    #[test]
+    fn a_forge_s_address_tells_owner_and_name() {
+        for (url, name) in [
+            ("https://forge.example/owner/name.git", Some("owner/name")),
+            ("https://forge.example/owner/name", Some("owner/name")),
+            ("git@forge.example:owner/name.git", Some("owner/name")),
+            ("ssh://git@forge.example/owner/name", Some("owner/name")),
+            ("/srv/repositories/owner/name", None),
+            ("file:///srv/owner/name", None),
+            ("https://forge.example", None),
+        ] {
+            assert_eq!(full_name(url).as_deref(), name, "{url}");
+        }
+    }
+}

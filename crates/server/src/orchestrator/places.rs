@@ -1,0 +1,395 @@
+//! The loop that makes sandboxes, looks after them, keeps their work and removes them. It looks at stored rows and at
+//! the provider, and moves each sandbox one step; any number of steps run side by side, one per sandbox.
+//!
+//! One process per data directory does this, the one that holds its lock; another takes over when it ends.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use omoi_protocol::{CommandId, FailureKind, Place, SandboxId, sandbox::Kept};
+use serde_json::json;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::task::TaskTracker;
+
+use super::{commands, launch, node::Node};
+use crate::{
+    clock::Clock,
+    config,
+    domain::{
+        commit::CommitId,
+        place::{self, Step},
+    },
+    gateway::door::Doors,
+    git::{self, Checkouts, Mirrors},
+    sandbox::{self, Inspection, Local, Order, Provider},
+    store::{self, Facts, Placed, Store},
+};
+
+/// How many rows one look takes in.
+const LIMIT: usize = 5_000;
+/// A spawn that fails by something that may pass is tried this often before the attempt has failed.
+const SPAWN_TRIES: i64 = 5;
+const RESCUE_TIMEOUT: Duration = Duration::from_secs(300);
+const LOG_TAIL_BYTES: usize = 4 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    #[error(transparent)]
+    Sandbox(#[from] sandbox::Error),
+    #[error(transparent)]
+    Git(#[from] git::Error),
+    #[error("the door cannot be served: {0}")]
+    Door(std::io::Error),
+    #[error("the project has no branch or commit {0:?} to start from")]
+    NoBase(String),
+    #[error("the rescue took longer than {RESCUE_TIMEOUT:?}")]
+    RescueTimeout,
+}
+
+impl Error {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Sandbox(error) => error.kind(),
+            Self::Git(error) if !error.may_pass() => FailureKind::Invalid,
+            Self::NoBase(_) => FailureKind::Invalid,
+            _ => FailureKind::Spawn,
+        }
+    }
+
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Sandbox(error) => error.may_pass(),
+            Self::Git(error) => error.may_pass(),
+            Self::NoBase(_) => false,
+            _ => true,
+        }
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub steps_begun: usize,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    pub places: usize,
+    pub checkouts: usize,
+}
+
+#[derive(Clone)]
+pub struct Places(Arc<Shared>);
+
+struct Shared {
+    store: Store,
+    clock: Clock,
+    provider: Local,
+    mirrors: Mirrors,
+    checkouts: Checkouts,
+    doors: Doors,
+    config: config::Sandbox,
+    node: Node,
+    tracker: TaskTracker,
+    busy: Mutex<HashSet<SandboxId>>,
+    permits: Arc<Semaphore>,
+    wake: Arc<Notify>,
+    /// Commands under way here.
+    running: Mutex<HashSet<CommandId>>,
+    orphans_ended: AtomicBool,
+}
+
+/// What the loop works with.
+pub struct Parts {
+    pub store: Store,
+    pub clock: Clock,
+    pub provider: Local,
+    pub mirrors: Mirrors,
+    pub checkouts: Checkouts,
+    pub doors: Doors,
+    pub node: Node,
+    pub wake: Arc<Notify>,
+}
+
+impl Places {
+    pub fn new(parts: Parts, config: config::Sandbox, tracker: TaskTracker) -> Self {
+        let Parts { store, clock, provider, mirrors, checkouts, doors, node, wake } = parts;
+        let permits = Arc::new(Semaphore::new(config.steps_at_once));
+        let busy = Mutex::new(HashSet::new());
+        Self(Arc::new(Shared {
+            store,
+            clock,
+            provider,
+            mirrors,
+            checkouts,
+            doors,
+            config,
+            node,
+            tracker,
+            busy,
+            permits,
+            wake,
+            running: Mutex::default(),
+            orphans_ended: AtomicBool::new(false),
+        }))
+    }
+
+    /// Begins a step for every sandbox that is due and has none under way.
+    pub async fn tick(&self) -> Result<Report, store::Error> {
+        let own = &self.0;
+        if !own.node.is_keeper() {
+            return Ok(Report::default());
+        }
+        let now = own.clock.now();
+        let mut report = Report::default();
+        for row in own.store.place_list(own.node.name(), LIMIT).await? {
+            let Some(step) = place::next(row.place, row.live) else { continue };
+            if row.due_at.is_some_and(|due| due > now) || !own.begin(&row.id) {
+                continue;
+            }
+            report.steps_begun += usize::from(step != Step::Watch);
+            let places = self.clone();
+            own.tracker.spawn(async move {
+                let moved = places.0.step(&row, step).await;
+                places.0.done(&row.id);
+                if moved {
+                    places.0.wake.notify_one();
+                }
+            });
+        }
+        self.run_commands().await?;
+        Ok(report)
+    }
+
+    /// Removes what crashes have left: places of sandboxes that are gone, and checkouts that nobody uses.
+    pub async fn sweep(&self) -> Result<Swept, Error> {
+        let own = &self.0;
+        if !own.node.is_keeper() {
+            return Ok(Swept::default());
+        }
+        let rows = own.store.place_list(own.node.name(), LIMIT).await?;
+        let mut live: BTreeSet<SandboxId> = rows.into_iter().map(|row| row.id).collect();
+        let mut swept = Swept::default();
+        for id in own.provider.list().await? {
+            if live.contains(&id) {
+                continue;
+            }
+            match own.store.sandbox_get(&id).await {
+                // Its work was kept before it was gone.
+                Ok(sandbox) if sandbox.place == Place::Gone => {
+                    own.provider.remove(&id).await?;
+                    swept.places += 1;
+                }
+                Ok(_) => {
+                    live.insert(id);
+                }
+                Err(store::Error::NotFound { .. }) => {
+                    tracing::warn!(sandbox.id = %id, "sandbox {id} is on this machine and the store does not know it; it stays");
+                    live.insert(id);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        swept.checkouts = own.checkouts.reconcile(&live).await?;
+        own.checkouts.sweep().await?;
+        Ok(swept)
+    }
+
+    /// Begins what people want to run in sandboxes that are up.
+    async fn run_commands(&self) -> Result<(), store::Error> {
+        let own = &self.0;
+        if !own.orphans_ended.swap(true, Ordering::Relaxed) {
+            for command in own.store.command_end_orphans(own.node.name()).await? {
+                commands::give_up(&own.store, &command).await?;
+            }
+        }
+        for (command, live) in own.store.command_list_pending(own.node.name(), LIMIT).await? {
+            if !own.running.lock().unwrap_or_else(PoisonError::into_inner).insert(command.id.clone()) {
+                continue;
+            }
+            let own = own.clone();
+            own.tracker.clone().spawn(async move {
+                let done = if live {
+                    commands::run(&own.store, &own.provider, &command, &launch::environment()).await
+                } else {
+                    commands::give_up(&own.store, &command).await
+                };
+                if let Err(error) = done {
+                    tracing::warn!(sandbox.id = %command.sandbox_id, %error, "a command could not be told of");
+                }
+                own.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&command.id);
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn begin(&self, id: &SandboxId) -> bool {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone())
+    }
+
+    fn done(&self, id: &SandboxId) {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// Says whether there is something to do next.
+    async fn step(&self, row: &Placed, step: Step) -> bool {
+        let Ok(_permit) = self.permits.acquire().await else { return false };
+        let done = match step {
+            Step::Make => self.make(row).await,
+            Step::Watch => return self.watch_or_tell(row).await,
+            Step::End => self.end(row).await,
+            Step::Remove => self.remove(row).await,
+        };
+        let Err(error) = done else { return true };
+        tracing::warn!(sandbox.id = %row.id, ?step, %error, "a step with sandbox {} did not work", row.id);
+        let noted = if step == Step::Make && (!error.may_pass() || row.tries + 1 >= SPAWN_TRIES) {
+            self.store.place_failed(&row.id, error.kind(), &error.to_string()).await
+        } else {
+            self.store.place_try_again(row, &error.to_string()).await
+        };
+        if let Err(error) = noted {
+            tracing::warn!(sandbox.id = %row.id, %error, "and that could not be stored");
+        }
+        false
+    }
+
+    /// Branch first, then the sandbox. Each part finds what a crash has left of it.
+    async fn make(&self, row: &Placed) -> Result<(), Error> {
+        let id = &row.id;
+        if !self.store.place_take(id, self.node.name(), self.provider.slots()).await? {
+            return Ok(());
+        }
+        match self.provider.inspect(id).await? {
+            Inspection::Running => {
+                // Made, and the server ended before it could say so.
+                self.open_door(row).await?;
+                self.store.place_up(id, json!({ "level": "unknown" })).await?;
+                return Ok(());
+            }
+            Inspection::Exited(ended) => {
+                let error = format!("the worker {ended} before it was seen");
+                self.store.place_failed(id, ended.kind(), &error).await?;
+                return Ok(());
+            }
+            Inspection::Dead | Inspection::Absent => {}
+        }
+        let facts = self.store.place_facts(id).await?;
+        let order = self.order(&facts, row).await?;
+        let made = self.provider.create(&order).await?;
+        self.open_door(row).await?;
+        self.store.place_up(id, made.isolation).await?;
+        Ok(())
+    }
+
+    /// The commit that a sandbox starts from, with its branch made there. Found once, and the same from then on.
+    async fn base(&self, facts: &Facts, row: &Placed) -> Result<CommitId, Error> {
+        let (project, id) = (&facts.project, &row.id);
+        if let Some(base) = row.base_commit.as_ref().and_then(|base| base.parse().ok()) {
+            return Ok(base);
+        }
+        let tip = self.mirrors.refresh(project).await?;
+        let from = match &facts.wish.base {
+            None => tip,
+            Some(name) => match name.parse() {
+                Ok(commit) => commit,
+                Err(_) => {
+                    let tip = self.mirrors.branch_tip(&project.id, name).await?;
+                    tip.ok_or_else(|| Error::NoBase(name.clone()))?
+                }
+            },
+        };
+        let base = self.mirrors.branch_create(project, &row.branch_name, &from, id).await?;
+        self.store.place_set_base(id, base.as_str()).await?;
+        Ok(base)
+    }
+
+    async fn order(&self, facts: &Facts, row: &Placed) -> Result<Order, Error> {
+        let base = self.base(facts, row).await?;
+        let checkout = self.checkouts.acquire(&facts.project.id, &base, &row.id).await?;
+        let launch = launch::launch(facts, base.as_str(), &self.config);
+        Ok(Order { launch, checkout: Some(checkout), slot: facts.slot })
+    }
+
+    async fn open_door(&self, row: &Placed) -> Result<(), Error> {
+        if let Some(sockets) = self.provider.doors(&row.id).await? {
+            self.doors.open_for(&row.id, &row.project_id, sockets).map_err(Error::Door)?;
+        }
+        Ok(())
+    }
+
+    async fn watch_or_tell(&self, row: &Placed) -> bool {
+        self.watch(row).await.unwrap_or_else(|error| {
+            tracing::warn!(sandbox.id = %row.id, %error, "sandbox {} cannot be looked at", row.id);
+            false
+        })
+    }
+
+    /// A running sandbox has its door served; one whose worker has ended without a word has failed.
+    async fn watch(&self, row: &Placed) -> Result<bool, Error> {
+        let (kind, error) = match self.provider.inspect(&row.id).await? {
+            Inspection::Running => {
+                if !self.doors.is_open(&row.id) {
+                    self.open_door(row).await?;
+                }
+                return Ok(false);
+            }
+            Inspection::Exited(ended) => (ended.kind(), format!("the worker {ended} without a report")),
+            Inspection::Dead => (FailureKind::Crashed, "the sandbox was killed from outside".to_owned()),
+            Inspection::Absent => (FailureKind::Lost, "the sandbox is no longer on its machine".to_owned()),
+        };
+        self.store.place_failed(&row.id, kind, &error).await?;
+        Ok(true)
+    }
+
+    /// Stops it and keeps what it holds; nothing is removed here.
+    async fn end(&self, row: &Placed) -> Result<(), Error> {
+        let id = &row.id;
+        self.provider.stop(id, self.config.stop_grace).await?;
+        self.doors.close(id);
+        let kept = match self.provider.inspect(id).await? {
+            Inspection::Absent => Kept::default(),
+            // It never came so far as to have a work tree.
+            _ if row.base_commit.is_none() => Kept::default(),
+            _ => self.rescue(row).await?,
+        };
+        self.store.place_kept(id, kept).await?;
+        Ok(())
+    }
+
+    async fn rescue(&self, row: &Placed) -> Result<Kept, Error> {
+        let id = &row.id;
+        let log = self.provider.logs(id, LOG_TAIL_BYTES).await.unwrap_or_default();
+        let facts = self.store.place_rescue(id).await?;
+        let order = self.order(&facts, row).await?;
+        self.provider.rescue(&order).await?;
+        self.open_door(row).await?;
+        let rescued = tokio::time::timeout(RESCUE_TIMEOUT, self.provider.rescued(id)).await;
+        self.doors.close(id);
+        let kept = match rescued {
+            Ok(kept) => kept?,
+            Err(_) => {
+                self.provider.stop(id, Duration::ZERO).await?;
+                return Err(Error::RescueTimeout);
+            }
+        };
+        let told = json!({ "reason": row.end_reason, "kept": kept, "log": String::from_utf8_lossy(&log) });
+        self.store.event_tell(id, "sandbox.kept", &told).await?;
+        Ok(kept)
+    }
+
+    async fn remove(&self, row: &Placed) -> Result<(), Error> {
+        self.provider.remove(&row.id).await?;
+        self.checkouts.release(&row.id).await?;
+        self.store.place_gone(&row.id).await?;
+        Ok(())
+    }
+}
