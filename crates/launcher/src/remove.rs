@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use omoi_launcher::{Directory, Ids, Layer, State};
+use omoi_launcher::{Directory, Layer};
 use rustix::process::geteuid;
 
+use crate::host::claim::Intent;
 use crate::host::ids::Mode;
 use crate::host::{cgroup, claim, copy};
 use crate::refuse::{OrRefuse as _, Result, refusal};
@@ -42,10 +43,8 @@ pub fn remove(dir: &Path) -> Result<()> {
         return Ok(());
     }
     kill(dir)?;
-    let state = Directory::new(dir).state().or_broken(Layer::Directory, "read the state")?;
-    if let Some(state) = &state {
-        cgroup::remove(&state.cgroups);
-    }
+    let intent = Intent::read(dir);
+    cgroup::remove(&intent.cgroups);
     let wrong = "name the sandbox's own directory";
     let parent = dir.parent().ok_or_else(|| refusal(Layer::Directory, "the root is no sandbox", wrong))?;
     let name =
@@ -55,21 +54,9 @@ pub fn remove(dir: &Path) -> Result<()> {
         File::open(parent).or_refuse(Layer::Directory, format_args!("open {}", parent.display()), wrong)?;
     let erase =
         || copy::erase(&parent, &name).or_broken(Layer::Directory, format_args!("remove {}", dir.display()));
-    match owner_mode(state.as_ref()) {
-        Some((mode, ids)) => mode.with_files(ids, erase),
-        None => erase(),
+    match intent.delegated {
+        // An ordinary user's sandbox has files of ids that only the plan's map reaches.
+        Some(ids) if !geteuid().is_root() => Mode::Delegated.with_files(ids, erase),
+        _ => erase(),
     }
-}
-
-/// An ordinary user's sandbox has files of ids that only the plan's map reaches.
-fn owner_mode(state: Option<&State>) -> Option<(Mode, Ids)> {
-    if geteuid().is_root() {
-        return None;
-    }
-    let state = state?;
-    let shared = state
-        .layers
-        .iter()
-        .any(|report| report.layer == Layer::IdRanges && report.status != omoi_launcher::Status::Yes);
-    (!shared).then_some((Mode::Delegated, state.ids))
 }

@@ -5,12 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use omoi_launcher::directory::{DISK_DIR, INTENT, STATE};
 use omoi_launcher::wire::{Error, Inbox, send};
 use omoi_launcher::{Answer, Directory, Door, Layer, Plan, Report, State};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use crate::host::cgroup::{self, Groups};
-use crate::host::claim::{self, Claim, Files};
+use crate::host::claim::{self, Claim, Files, Intent};
 use crate::host::disk::{self, Disk};
 use crate::host::ids::{self, Mode};
 use crate::host::trees::{Maps, Trees, image_path, lowers};
@@ -21,6 +22,8 @@ use crate::sys::{self, Child};
 
 /// An init that says nothing for so long is stuck in the kernel, or copies a very large workspace.
 const WORD_TIMEOUT: Duration = Duration::from_secs(120);
+
+const OWN_FIX: &str = "see that the directory belongs to the server";
 
 pub fn run(plan: Plan) -> Answer {
     let refused = |refusal| Answer::Refused(refusal);
@@ -45,7 +48,7 @@ pub fn run(plan: Plan) -> Answer {
 /// What has to be undone when a later step is refused.
 #[derive(Default)]
 struct Made {
-    cgroups: Option<omoi_launcher::Cgroups>,
+    intent: Option<Intent>,
     disk: Option<Mode>,
     child: Option<Child>,
     files: bool,
@@ -58,13 +61,14 @@ impl Made {
         if let Some(child) = self.child {
             end(&child);
         }
-        if let Some(cgroups) = self.cgroups {
-            cgroup::wait_empty(&cgroups);
-            cgroup::remove(&cgroups);
+        if let Some(intent) = self.intent {
+            cgroup::wait_empty(&intent.cgroups);
+            cgroup::remove(&intent.cgroups);
         }
         if let Some(mode) = self.disk {
             // The refusal that is on its way says more than a second one would.
             let _ = disk::remove(plan, mode);
+            let _ = std::fs::remove_file(plan.dir.join(INTENT));
         }
         if self.files {
             Files::remove(&plan.dir);
@@ -83,18 +87,19 @@ fn make(plan: &Plan, lock: std::fs::File, made: &mut Made) -> Result<State> {
         }
     }
     let mode = ids::choose(plan, &mut reports)?;
+    made.files = true;
+    let delegated = (mode == Mode::Delegated).then_some(plan.ids);
+    let intent = made.intent.insert(Intent { cgroups: cgroup::planned(plan), delegated });
+    claim::write(&plan.dir, INTENT, intent).or_refuse(Layer::Directory, "write down the intent", OWN_FIX)?;
     let mut groups = Groups::default();
-    let limited = cgroup::make(plan, &mut groups, &mut reports);
-    made.cgroups = Some(groups.paths.clone());
-    limited?;
+    cgroup::make(plan, &mut groups, &mut reports)?;
     let disk = disk::make(plan, mode, &mut reports)?;
     let kind = disk.kind;
     made.disk = disk.new.then_some(mode);
-    made.files = true;
-    let files = Files::open(&plan.dir, lock).or_refuse(
+    let files = Files::open(&plan.dir, lock, plan.fresh).or_refuse(
         Layer::Directory,
         format_args!("write to {}", plan.dir.display()),
-        "see that the directory belongs to the server",
+        OWN_FIX,
     )?;
     let heir = inherit(plan, mode, disk, groups, files, &mut reports)?;
     let cgroups = heir.groups.paths.clone();
@@ -120,7 +125,7 @@ fn make(plan: &Plan, lock: std::fs::File, made: &mut Made) -> Result<State> {
         doors,
         layers: reports.0,
     };
-    claim::write_state(&plan.dir, &state).or_broken(Layer::Directory, "write the state")?;
+    claim::write(&plan.dir, STATE, &state).or_broken(Layer::Directory, "write the state")?;
     tell(&ours, &Word::Start)?;
     match hear(&ours, &mut inbox)? {
         Word::Started => Ok(state),
@@ -144,7 +149,7 @@ fn inherit(
     mode.with_files(plan.ids, || match &disk.mount {
         Some(mount) => upper::prepare(mount, plan, owners, &lowers),
         None => {
-            let dir = std::fs::File::open(plan.dir.join(omoi_launcher::directory::DISK_DIR));
+            let dir = std::fs::File::open(plan.dir.join(DISK_DIR));
             upper::prepare(dir.or_broken(Layer::DiskCap, "open the disk")?, plan, owners, &lowers)
         }
     })?;
@@ -218,8 +223,8 @@ fn strange(word: &Word) -> omoi_launcher::Refusal {
 fn clear_earlier(dir: &Path) -> Result<()> {
     if let Ok(Some(state)) = Directory::new(dir).state() {
         claim::end(&state)?;
-        cgroup::remove(&state.cgroups);
     }
+    cgroup::remove(&Intent::read(dir).cgroups);
     Ok(())
 }
 

@@ -121,14 +121,23 @@ pub fn signals(blocked: &[i32]) -> io::Result<OwnedFd> {
     }
 }
 
+/// A signal that has arrived.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrived {
+    pub signal: i32,
+    /// The sender is of another pid namespace: an init's senders are then outside of its sandbox.
+    pub from_outside: bool,
+}
+
 /// The signal that a descriptor of [`signals`] holds, if any.
-pub fn next_signal(signals: BorrowedFd<'_>) -> Option<i32> {
+pub fn next_signal(signals: BorrowedFd<'_>) -> Option<Arrived> {
     // SAFETY: the buffer is as large as the structure that the kernel writes, which is plain data.
     unsafe {
         let mut info: libc::signalfd_siginfo = zeroed();
         let size = size_of::<libc::signalfd_siginfo>();
         let got = libc::read(signals.as_raw_fd(), ptr::from_mut(&mut info).cast(), size);
-        (got == size as isize).then_some(info.ssi_signo as i32)
+        (got == size as isize)
+            .then_some(Arrived { signal: info.ssi_signo as i32, from_outside: info.ssi_pid == 0 })
     }
 }
 
@@ -251,4 +260,10 @@ pub fn open_namespace(pid: i32, name: &str) -> io::Result<OwnedFd> {
 pub fn kill_all() {
     // SAFETY: takes numbers, returns a number.
     unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
+/// Makes the control groups that this process is in look like the roots of their hierarchies.
+pub fn hide_cgroups() -> io::Result<()> {
+    // SAFETY: a namespace of control groups touches no descriptors and no memory.
+    Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWCGROUP) }?)
 }

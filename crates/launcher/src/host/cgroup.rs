@@ -12,6 +12,7 @@ use omoi_launcher::{Cgroups, Layer, Plan, Usage};
 
 use crate::refuse::{OrRefuse as _, Reports, Result, refusal};
 
+const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
 const EMPTY_WITHIN: Duration = Duration::from_secs(10);
 const SOFT_FIX: &str =
     "run the server as root, or under systemd with Delegate=yes on cgroup v2; or accept `allow.soft_limits`";
@@ -47,7 +48,7 @@ struct Hierarchies {
 
 pub fn make(plan: &Plan, groups: &mut Groups, reports: &mut Reports) -> Result<()> {
     let machine = Hierarchies::find();
-    let parent = plan.cgroup.clone().unwrap_or_else(|| "omoi".into());
+    let parent = parent(plan);
     let denied = |layer| plan.deny.contains(&layer);
     let both = !denied(Layer::MemoryLimit) && !denied(Layer::PidsLimit);
     let unified = machine.unified.as_deref().filter(|root| both && has_controllers(root));
@@ -101,6 +102,19 @@ pub fn remove(paths: &Cgroups) {
             crate::pause(Duration::from_millis(2));
         }
     }
+}
+
+/// The groups that a plan may have on this machine, known before any is made.
+pub fn planned(plan: &Plan) -> Cgroups {
+    let machine = Hierarchies::find();
+    let below = |root: &Path| root.join(parent(plan)).join(&plan.id);
+    let legacy =
+        CONTROLLERS.iter().filter_map(|name| Some(((*name).to_owned(), below(machine.legacy(name)?))));
+    Cgroups { unified: machine.unified.as_deref().map(below), legacy: legacy.collect() }
+}
+
+fn parent(plan: &Plan) -> PathBuf {
+    plan.cgroup.clone().unwrap_or_else(|| "omoi".into())
 }
 
 impl Meters {

@@ -1,19 +1,21 @@
 //! Who owns a sandbox's directory: whoever holds its lock. `run` takes the lock, and the init it makes keeps it for life.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use omoi_launcher::directory::{CONTROL, EXIT, LOCK, LOG, LOG_OLD, STATE};
-use omoi_launcher::{Directory, Layer, State};
+use omoi_launcher::directory::{CONTROL, EXIT, INTENT, LOCK, LOG, LOG_OLD, STATE};
+use omoi_launcher::{Cgroups, Directory, Ids, Layer, State};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use serde::{Deserialize, Serialize};
 
 use crate::host::cgroup;
 use crate::refuse::{OrRefuse as _, Result, refusal};
@@ -67,8 +69,8 @@ pub fn claim(dir: &Path) -> Result<Claim> {
 }
 
 impl Files {
-    /// Removes what an earlier sandbox said and opens what the new one will say.
-    pub fn open(dir: &Path, lock: File) -> io::Result<Self> {
+    /// Removes what an earlier sandbox said and opens what the new one will say. The log goes on, unless all is fresh.
+    pub fn open(dir: &Path, lock: File, fresh: bool) -> io::Result<Self> {
         for name in [STATE, EXIT, CONTROL] {
             match fs::remove_file(dir.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -80,7 +82,7 @@ impl Files {
                 .read(true)
                 .write(true)
                 .create(true)
-                .truncate(true)
+                .truncate(fresh)
                 .mode(0o600)
                 .open(dir.join(name))
         };
@@ -91,22 +93,43 @@ impl Files {
         Ok(Self { lock, control, log: open(LOG)?, log_old: open(LOG_OLD)?, exit: open(EXIT)? })
     }
 
-    /// Takes back what [`Files::open`] made; the lock file stays, as others may wait on it.
+    /// Takes back what [`Files::open`] made. The lock file stays, as others may wait on it, and so does an earlier log.
     pub fn remove(dir: &Path) {
-        for name in [STATE, EXIT, CONTROL, LOG, LOG_OLD] {
+        for name in [STATE, EXIT, CONTROL] {
             let _ = fs::remove_file(dir.join(name));
+        }
+        for name in [LOG, LOG_OLD] {
+            if dir.join(name).metadata().is_ok_and(|meta| meta.len() == 0) {
+                let _ = fs::remove_file(dir.join(name));
+            }
         }
     }
 }
 
-/// Writes the state so that a reader finds all of it or nothing.
-pub fn write_state(dir: &Path, state: &State) -> io::Result<()> {
-    let mut text = serde_json::to_vec(state)?;
+/// Writes a file so that a reader finds all of it or nothing.
+pub fn write(dir: &Path, name: &str, content: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(content)?;
     text.push(b'\n');
-    let draft = dir.join("state.json.draft");
-    fs::write(&draft, text)?;
-    File::open(&draft)?.sync_all()?;
-    fs::rename(draft, dir.join(STATE))
+    let draft = dir.join(format!("{name}.draft"));
+    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(&text)?;
+    file.sync_data()?;
+    fs::rename(draft, dir.join(name))
+}
+
+/// What a directory's sandbox has beside the directory, or would have had if it had been completed.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Intent {
+    pub cgroups: Cgroups,
+    /// The range that an ordinary user's files have.
+    pub delegated: Option<Ids>,
+}
+
+impl Intent {
+    pub fn read(dir: &Path) -> Self {
+        let text = fs::read(dir.join(INTENT)).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
 }
 
 /// Kills the sandbox that a state describes and waits until nothing of it runs.

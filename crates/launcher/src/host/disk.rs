@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -75,9 +76,10 @@ pub fn make(plan: &Plan, mode: Mode, reports: &mut Reports) -> Result<Disk> {
 pub fn remove(plan: &Plan, mode: Mode) -> Result<()> {
     let parent = File::open(&plan.dir).or_broken(Layer::Directory, "open the sandbox's directory")?;
     mode.with_files(plan.ids, || {
-        erase(&parent, c"disk.img")
-            .and_then(|()| erase(&parent, c"disk"))
-            .or_broken(Layer::DiskCap, "remove the disk")
+        for name in [c"disk.img", c"disk.draft", c"disk"] {
+            erase(&parent, name).or_broken(Layer::DiskCap, "remove the disk")?;
+        }
+        Ok(())
     })
 }
 
@@ -93,7 +95,9 @@ fn make_image(image: &Path, plan: &Plan) -> io::Result<()> {
     if plan.limits.disk_bytes < SMALLEST_BYTES {
         return Err(io::Error::other(format!("disk_bytes is less than {SMALLEST_BYTES}")));
     }
-    File::create_new(image)?.set_len(plan.limits.disk_bytes)?;
+    let draft = image.with_extension("draft");
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.set_len(plan.limits.disk_bytes)?;
     let base = plan.ids.base;
     let program =
         ["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"].into_iter().find(|path| Path::new(path).exists());
@@ -102,12 +106,13 @@ fn make_image(image: &Path, plan: &Plan) -> io::Result<()> {
     let output = Command::new(program)
         .args(["-q", "-F", "-m", "0", "-O", "^resize_inode", "-E"])
         .arg(format!("lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner={base}:{base}"))
-        .arg(image)
+        .arg(&draft)
         .env_clear()
         .stdin(Stdio::null())
         .output()?;
     match output.status.success() {
-        true => Ok(()),
+        // Only a whole file system gets the name; anything else is what a crash left.
+        true => fs::rename(draft, image),
         false => {
             Err(io::Error::other(format!("mkfs.ext4: {}", String::from_utf8_lossy(&output.stderr).trim())))
         }

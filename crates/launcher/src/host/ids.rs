@@ -80,7 +80,9 @@ impl Mode {
     pub fn map(self, plan: &Plan, pid: i32) -> Result<()> {
         let Ids { base, count } = plan.ids;
         match self {
-            Self::Root => map_plain(pid, 0, base, count).or_broken(Layer::IdRanges, "write the id map"),
+            Self::Root => {
+                map_plain(pid, (0, 0), (base, base), count).or_broken(Layer::IdRanges, "write the id map")
+            }
             Self::Delegated => map_delegated(pid, &[(0, base, count)]),
             Self::Shared => {
                 let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
@@ -109,8 +111,8 @@ impl Mode {
     }
 }
 
-/// A user namespace that is only a map: a mount shows `inside` of the file system as `outside`.
-pub fn map_namespace(inside: u32, outside: u32, count: u32) -> std::io::Result<OwnedFd> {
+/// A user namespace that is only a map: a mount shows `inside` of the file system, a user and a group, as `outside`.
+pub fn map_namespace(inside: (u32, u32), outside: (u32, u32), count: u32) -> std::io::Result<OwnedFd> {
     let (wait, hold) = pipe_with(PipeFlags::CLOEXEC)?;
     let Some(child) = sys::clone_into(sys::NEW_USER, None)? else {
         drop(hold);
@@ -124,10 +126,9 @@ pub fn map_namespace(inside: u32, outside: u32, count: u32) -> std::io::Result<O
     made
 }
 
-fn map_plain(pid: i32, inside: u32, outside: u32, count: u32) -> std::io::Result<()> {
-    let line = format!("{inside} {outside} {count}");
-    fs::write(format!("/proc/{pid}/uid_map"), &line)?;
-    fs::write(format!("/proc/{pid}/gid_map"), &line)
+fn map_plain(pid: i32, inside: (u32, u32), outside: (u32, u32), count: u32) -> std::io::Result<()> {
+    fs::write(format!("/proc/{pid}/uid_map"), format!("{} {} {count}", inside.0, outside.0))?;
+    fs::write(format!("/proc/{pid}/gid_map"), format!("{} {} {count}", inside.1, outside.1))
 }
 
 /// Runs work in a user namespace that has both our own id, as 0, and the range, from 1 on.

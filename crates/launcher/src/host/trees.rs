@@ -58,13 +58,14 @@ impl Maps {
     }
 
     fn try_make(plan: &Plan, image: &Path) -> io::Result<Self> {
-        let range = map_namespace(0, plan.ids.base, plan.ids.count)?;
+        let range = map_namespace((0, 0), (plan.ids.base, plan.ids.base), plan.ids.count)?;
         let workspace = match &plan.workspace {
             None => None,
             Some(workspace) => {
                 let owner = workspace.lower.metadata()?;
                 // One owner is one line: a file of anybody else belongs to nobody inside.
-                let map = map_namespace(owner.uid(), plan.ids.base + plan.uid, 1)?;
+                let user = (plan.ids.base + plan.uid, plan.ids.base + plan.gid);
+                let map = map_namespace((owner.uid(), owner.gid()), user, 1)?;
                 tree(&workspace.lower, Some(map.as_fd()), false)?;
                 Some(map)
             }

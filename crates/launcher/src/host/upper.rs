@@ -3,15 +3,17 @@
 
 use std::ffi::{CString, OsStr};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path};
 
 use omoi_launcher::{Layer, Plan};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, chmodat, fchmod, openat, openat2, statat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, chmodat, fchmod, openat, openat2, renameat, statat,
+};
 use rustix::io::Errno;
 
-use crate::host::copy::{copy, give, make_dir, open_dir};
+use crate::host::copy::{copy, erase, give, make_dir, open_dir};
 use crate::host::ids::Owners;
 use crate::refuse::{OrRefuse as _, Result, refusal};
 
@@ -46,21 +48,22 @@ pub fn prepare(disk: impl AsFd, plan: &Plan, owners: Owners, lowers: &Lowers) ->
             )
         }
     };
-    let (root, new) = place(disk, ROOT, owners.root).map_err(broken("the root"))?;
-    place(disk, ROOT_WORK, owners.root).map_err(broken("the root's work directory"))?;
-    if lowers.copy_image && new {
-        copy(&lowers.image, &root, owners.root).or_broken(Layer::Image, "copy the image")?;
+    if lowers.copy_image {
+        copy_once(disk, ROOT, &lowers.image, owners.root).or_broken(Layer::Image, "copy the image")?;
     }
+    let root = place(disk, ROOT, owners.root).map_err(broken("the root"))?;
+    place(disk, ROOT_WORK, owners.root).map_err(broken("the root's work directory"))?;
     for name in lowers.host.iter().filter(|_| lowers.overlay_host) {
         place(disk, &format!("{name}.upper"), owners.root).map_err(broken("an overlay"))?;
         place(disk, &format!("{name}.work"), owners.root).map_err(broken("an overlay"))?;
     }
     if let Some(lower) = &lowers.workspace {
-        let (upper, new) = place(disk, WORKSPACE, owners.user).map_err(broken("the workspace"))?;
-        place(disk, WORKSPACE_WORK, owners.root).map_err(broken("the workspace's work directory"))?;
-        if lowers.copy_workspace && new {
-            copy(lower, &upper, owners.user).or_broken(Layer::Workspace, "copy the workspace")?;
+        if lowers.copy_workspace {
+            copy_once(disk, WORKSPACE, lower, owners.user)
+                .or_broken(Layer::Workspace, "copy the workspace")?;
         }
+        place(disk, WORKSPACE, owners.user).map_err(broken("the workspace"))?;
+        place(disk, WORKSPACE_WORK, owners.root).map_err(broken("the workspace's work directory"))?;
     }
     mount_points(&root, plan, owners, lowers)
 }
@@ -89,9 +92,19 @@ fn mount_points(root: &OwnedFd, plan: &Plan, owners: Owners, lowers: &Lowers) ->
     Ok(())
 }
 
-/// A directory of the disk with an owner. Says whether it is new.
-fn place(disk: impl AsFd, name: &str, owner: (u32, u32)) -> io::Result<(OwnedFd, bool)> {
-    let disk = disk.as_fd();
+/// Copies a tree unless it was copied before. A copy that a crash interrupted has another name and is begun again.
+fn copy_once(disk: BorrowedFd<'_>, name: &str, from: &OwnedFd, owner: (u32, u32)) -> io::Result<()> {
+    if statat(disk, name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+        return Ok(());
+    }
+    let draft = format!("{name}.draft");
+    erase(disk, &CString::new(&*draft)?)?;
+    copy(from, place(disk, &draft, owner)?, owner)?;
+    Ok(renameat(disk, &draft, disk, name)?)
+}
+
+/// A directory of the disk with an owner.
+fn place(disk: BorrowedFd<'_>, name: &str, owner: (u32, u32)) -> io::Result<OwnedFd> {
     let name = CString::new(name)?;
     let new = matches!(statat(disk, &name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT));
     make_dir(disk, &name)?;
@@ -102,7 +115,7 @@ fn place(disk: impl AsFd, name: &str, owner: (u32, u32)) -> io::Result<(OwnedFd,
     if new {
         fchmod(&dir, Mode::from_raw_mode(0o755))?;
     }
-    Ok((dir, new))
+    Ok(dir)
 }
 
 /// Makes a path in the upper directory wherever the upper one lacks it. A link in the image ends the walk: what it points to

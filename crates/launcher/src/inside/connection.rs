@@ -19,6 +19,8 @@ pub struct Connection {
     socket: UnixStream,
     inbox: Inbox,
     command: Option<Command>,
+    /// Wants to hear when the main command has ended.
+    pub waits: bool,
 }
 
 #[derive(Debug)]
@@ -31,7 +33,7 @@ struct Command {
 impl Connection {
     pub fn new(socket: UnixStream) -> std::io::Result<Self> {
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, inbox: Inbox::default(), command: None })
+        Ok(Self { socket, inbox: Inbox::default(), command: None, waits: false })
     }
 
     pub fn socket(&self) -> BorrowedFd<'_> {

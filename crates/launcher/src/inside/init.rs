@@ -117,8 +117,9 @@ impl Init {
     }
 
     fn signal(&mut self) {
-        while let Some(signal) = sys::next_signal(self.signals.as_fd()) {
-            if signal == libc::SIGTERM {
+        while let Some(arrived) = sys::next_signal(self.signals.as_fd()) {
+            // What is inside may not end the sandbox, whoever it runs as.
+            if arrived.signal == libc::SIGTERM && arrived.from_outside {
                 self.stop(SIGTERM_GRACE);
             }
         }
@@ -152,6 +153,10 @@ impl Init {
         let mut text = serde_json::to_vec(&exit).unwrap_or_default();
         text.push(b'\n');
         let _ = self.exit_file.write_all(&text).and_then(|()| self.exit_file.sync_data());
+        let status = self.status();
+        for connection in self.connections.iter().filter(|one| one.waits) {
+            let _ = connection.reply(&status, &[]);
+        }
     }
 
     fn accept(&mut self) {
@@ -183,7 +188,11 @@ impl Init {
         match request {
             Request::Exec(exec) => return self.connections[index].start(&self.spawner, &exec, &fds),
             Request::Stop { grace_ms } => self.stop(Duration::from_millis(grace_ms)),
-            Request::Doors | Request::Status | Request::Usage => {}
+            Request::Wait if self.exit.is_none() => {
+                self.connections[index].waits = true;
+                return Ok(());
+            }
+            Request::Doors | Request::Status | Request::Wait | Request::Usage => {}
         }
         let mut handed: Vec<BorrowedFd<'_>> = Vec::new();
         let reply = match request {
@@ -191,14 +200,16 @@ impl Init {
                 handed.extend(self.doors.iter().map(|(_, listener)| listener.as_fd()));
                 Reply::Doors(self.doors.iter().map(|(door, _)| door.clone()).collect())
             }
-            Request::Status => {
-                let execs = self.connections.iter().filter(|one| one.pid().is_some()).count();
-                Reply::Status { exit: self.exit, execs }
-            }
+            Request::Status | Request::Wait => self.status(),
             Request::Usage => Reply::Usage(usage(&mut self.meters, &self.disk)),
             Request::Exec(_) | Request::Stop { .. } => Reply::Stopping,
         };
         self.connections[index].reply(&reply, &handed)
+    }
+
+    fn status(&self) -> Reply {
+        let execs = self.connections.iter().filter(|one| one.pid().is_some()).count();
+        Reply::Status { exit: self.exit, execs }
     }
 
     /// The earlier of two ends counts.

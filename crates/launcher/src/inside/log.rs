@@ -15,8 +15,10 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn new(pipe: OwnedFd, new: File, old: File, limit_bytes: u64) -> Self {
-        Self { pipe: Some(File::from(pipe)), new, old, half_bytes: (limit_bytes / 2).max(4096), written: 0 }
+    /// Goes on at the end of what an earlier sandbox has left.
+    pub fn new(pipe: OwnedFd, mut new: File, old: File, limit_bytes: u64) -> Self {
+        let written = new.seek(SeekFrom::End(0)).unwrap_or(0);
+        Self { pipe: Some(File::from(pipe)), new, old, half_bytes: (limit_bytes / 2).max(4096), written }
     }
 
     /// Where output arrives, until all who could write have gone.

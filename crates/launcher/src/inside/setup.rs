@@ -10,7 +10,6 @@ use omoi_launcher::wire::{Inbox, send};
 use omoi_launcher::{Door, Exec, Layer, Plan, Refusal, Report};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior, setsid};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::{Deserialize, Serialize};
 
 use crate::host::cgroup::Groups;
@@ -86,7 +85,6 @@ fn begin(mut from: Inheritance, launcher: &UnixStream, inbox: &mut Inbox) -> Res
         None => Trees::open(&plan, &from.image, &from.lowers, &mut from.disk, None)?,
     };
     from.mode.become_root()?;
-    unshare_cgroup().or_broken(Layer::CgroupKill, "make a control group namespace")?;
     let _ = rustix::system::sethostname(b"sandbox");
     let disk = root::build(&plan, from.mode, &from.lowers, trees)?;
     root::write_files(&plan, from.mode).or_broken(Layer::Plan, "write the plan's files below /run/omoi")?;
@@ -156,12 +154,6 @@ fn detach() -> std::io::Result<()> {
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     Ok(rustix::stdio::dup2_stderr(&null)?)
-}
-
-#[allow(unsafe_code)]
-fn unshare_cgroup() -> rustix::io::Result<()> {
-    // SAFETY: a namespace of control groups touches no descriptors and no memory.
-    unsafe { unshare_unsafe(UnshareFlags::NEWCGROUP) }
 }
 
 fn reports(plan: &Plan, rules: &Rules) -> Result<Vec<Report>> {

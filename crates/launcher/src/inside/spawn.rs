@@ -64,6 +64,7 @@ impl Spawner {
         sys::default_signals();
         setsid().or_broken(layer, "make a session")?;
         cgroup::join(&self.joins)?;
+        sys::hide_cgroups().or_broken(layer, "make a control group namespace")?;
         attach_stdio(stdio)?;
         sys::take_terminal();
         sys::close_from(3, true).or_broken(layer, "close what is the init's")?;
