@@ -46,6 +46,17 @@ impl Control {
         }
     }
 
+    /// Waits until the main command has ended.
+    pub fn wait(&self) -> Result<Exit, Error> {
+        let socket = self.connect()?;
+        socket.set_read_timeout(None).map_err(Error::Silent)?;
+        send(&socket, &Request::Wait, &[])?;
+        match Inbox::default().take(&socket)?.0 {
+            Reply::Status { exit: Some(exit), .. } => Ok(exit),
+            other => Err(unexpected(other)),
+        }
+    }
+
     pub fn usage(&self) -> Result<Usage, Error> {
         match self.ask(&Request::Usage)?.0 {
             Reply::Usage(usage) => Ok(usage),

@@ -12,6 +12,8 @@ use crate::wire::Error;
 use crate::{Exit, State};
 
 pub const LOCK: &str = "lock";
+/// Written first, so that what a sandbox had is found even if it was never completed.
+pub const INTENT: &str = "intent.json";
 pub const STATE: &str = "state.json";
 pub const EXIT: &str = "exit.json";
 pub const CONTROL: &str = "control.sock";

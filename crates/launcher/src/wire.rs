@@ -24,6 +24,8 @@ pub const FDS_MAX: usize = 16;
 pub enum Request {
     Doors,
     Status,
+    /// Answered with [`Reply::Status`] when the main command has ended.
+    Wait,
     Usage,
     /// Comes with three descriptors: standard input, output and error.
     Exec(Exec),
