@@ -1,0 +1,14 @@
+//! A real server and the real worker, each as it is shipped, over HTTP.
+
+#![allow(clippy::unwrap_used)]
+
+mod house;
+mod repo;
+mod worker;
+
+mod interrupt;
+mod leave;
+mod lost;
+mod rescue;
+mod run;
+mod statically;
