@@ -219,7 +219,8 @@ impl Work<'_> {
             }
             Stop::Closed => {
                 let message = "the server takes nothing from this sandbox any more";
-                Done::failed(CODE_LEFT, Failure::new(FailureKind::Lost, message))
+                let failure = Failure::new(FailureKind::Lost, message);
+                Done { kept: self.keep().await, ..Done::failed(CODE_LEFT, failure) }
             }
         }
     }

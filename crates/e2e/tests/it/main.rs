@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod disk;
 mod house;
 mod repo;
 mod worker;

@@ -3,13 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    os::unix::ffi::OsStrExt,
+    path::Path,
     time::Duration,
 };
 
 use tempfile::TempDir;
 
-use super::Error;
+use super::{Error, import::quoted, objects};
 use crate::git::{self, Git, is_real_dir};
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -74,10 +75,11 @@ impl Bare {
         fs::create_dir_all(git_dir.join("info")).map_err(failed)?;
         fs::write(git_dir.join("config"), CONFIG).map_err(failed)?;
         fs::write(git_dir.join("info/attributes"), FILES_SCANNED).map_err(failed)?;
-        let objects = workspace.join(".git/objects");
-        if with_objects && is_real_dir(&workspace.join(".git")) && is_real_dir(&objects) {
+        if with_objects && is_real_dir(&workspace.join(".git")) {
+            let plain = dir.path().join("plain");
+            objects::show(&workspace.join(".git/objects"), &plain).map_err(failed)?;
             fs::create_dir_all(git_dir.join("objects/info")).map_err(failed)?;
-            fs::write(git_dir.join("objects/info/alternates"), alternate(&objects)).map_err(failed)?;
+            fs::write(git_dir.join("objects/info/alternates"), alternate(&plain)).map_err(failed)?;
         }
         Ok(Self { git, dir })
     }
@@ -173,8 +175,5 @@ fn answer(worked: Result<(), git::Error>) -> Result<bool, Error> {
 
 /// Quoted, since the path may hold what Git takes for the end of it.
 fn alternate(objects: &Path) -> Vec<u8> {
-    use std::os::unix::ffi::OsStrExt;
-    let mut line = super::import::quoted(PathBuf::from(objects).as_os_str().as_bytes());
-    line.push(b'\n');
-    line
+    [quoted(objects.as_os_str().as_bytes()), b"\n".to_vec()].concat()
 }

@@ -7,6 +7,7 @@
 
 mod bare;
 mod import;
+mod objects;
 mod refs;
 mod tree;
 
