@@ -25,7 +25,7 @@ impl Default for Retry {
 
 impl Retry {
     /// How long to wait after `failed` attempts, or `None` when that was the last one.
-    pub(crate) fn pause(&self, failed: u32, asked: Option<Duration>) -> Option<Duration> {
+    pub fn pause(&self, failed: u32, asked: Option<Duration>) -> Option<Duration> {
         if failed >= self.attempts_max {
             return None;
         }

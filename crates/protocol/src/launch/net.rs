@@ -1,5 +1,7 @@
 //! The part of the environment that leads programs to the door: proxy, models and Git.
 
+use std::collections::BTreeMap;
+
 use super::LaunchSpec;
 
 /// What goes by no proxy: the sandbox's own loopback, which is where a local door is.
@@ -9,6 +11,13 @@ pub(super) fn vars(launch: &LaunchSpec) -> Vec<(String, String)> {
     let vars = [proxy_vars(launch), model_vars(launch)].concat();
     let vars = vars.into_iter().map(|(name, value)| (name.to_owned(), value));
     vars.chain(git_vars(launch)).collect()
+}
+
+impl LaunchSpec {
+    /// Of the environment, what lets Git through the door and says in whose name it commits.
+    pub fn git_environment(&self) -> BTreeMap<String, String> {
+        git_vars(self).into_iter().collect()
+    }
 }
 
 /// In both cases, because some programs read only the one and some only the other.

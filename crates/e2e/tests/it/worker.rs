@@ -1,0 +1,113 @@
+//! The worker's own program, started as whoever runs it would.
+
+use std::{
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use omoi_protocol::{
+    ProviderKind,
+    launch::{Door, LaunchSpec, SandboxToken},
+    sandbox::SandboxAttached,
+};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+use crate::house::House;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub struct Worker(Child);
+
+impl Worker {
+    /// Joins with an operator's token.
+    pub fn attach(house: &House, args: &[&str], command: &[&str]) -> Self {
+        let token = house.dir.path().join("token");
+        std::fs::write(&token, &house.token).unwrap();
+        let token = token.to_str().unwrap();
+        let mut all = vec!["--attach", house.url(), "--token-file", token];
+        all.extend(args);
+        all.push("--");
+        all.extend(command);
+        Self::start(house.dir.path(), &all)
+    }
+
+    /// Runs a launch.
+    pub fn run(home: &Path, launch: &LaunchSpec) -> Self {
+        let file = write_launch(home, launch);
+        Self::start(home, &["run", "--launch", file.to_str().unwrap()])
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the worker is what is tested")]
+    fn start(home: &Path, args: &[&str]) -> Self {
+        let mut command = Command::new(program());
+        command.args(args).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", home);
+        command.current_dir(home).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().unwrap())
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.0.id().expect("it runs").cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// `kill -9`, and wait until it is gone.
+    pub async fn kill(mut self) {
+        self.0.kill().await.unwrap();
+    }
+
+    pub fn is_alive(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+
+    pub async fn end(self) -> Output {
+        let waited = tokio::time::timeout(LIMIT, self.0.wait_with_output()).await;
+        waited.expect("the worker ends").unwrap()
+    }
+
+    /// The code it leaves with.
+    pub async fn code(self) -> i32 {
+        let output = self.end().await;
+        output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+    }
+}
+
+/// Runs a rescue to its end.
+pub async fn rescue(home: &Path, launch: &LaunchSpec, scratch: &Path) -> Output {
+    let file = write_launch(home, launch);
+    let args = ["rescue", "--launch", file.to_str().unwrap(), "--scratch", scratch.to_str().unwrap()];
+    Worker::start(home, &args).end().await
+}
+
+/// A launch as the local provider would make it, for a sandbox that the server knows.
+pub fn launch(house: &House, attached: &SandboxAttached, command: &[&str]) -> LaunchSpec {
+    let (sandbox, token) = (&attached.sandbox, SandboxToken::new(attached.token.clone()));
+    let workspace = house.dir.path().join("workspace");
+    std::fs::create_dir_all(&workspace).unwrap();
+    LaunchSpec {
+        task_id: sandbox.task_id.clone(),
+        project_id: sandbox.project_id.clone(),
+        workspace_path: workspace.display().to_string(),
+        spool_path: Some(house.dir.path().join("spool").display().to_string()),
+        command: Some(command.iter().map(ToString::to_string).collect()),
+        ..LaunchSpec::new(sandbox.id.clone(), ProviderKind::Local, Door::new(house.url(), None), token)
+    }
+}
+
+pub fn write_launch(home: &Path, launch: &LaunchSpec) -> PathBuf {
+    let path = home.join("launch.json");
+    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o400).open(&path);
+    serde_json::to_writer(file.unwrap(), launch).unwrap();
+    path
+}
+
+/// Beside the tests, where Cargo puts it when it is told to build it.
+pub fn program() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let built = tests.parent().and_then(Path::parent).unwrap().join("omoi-worker");
+    assert!(built.exists(), "{} is not there; build it with `cargo build -p omoi-worker`", built.display());
+    built
+}

@@ -1,0 +1,146 @@
+//! The `git` program, run with an environment of ours, a limit on its time and one on what it says.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::{Child, Command},
+    time::timeout,
+};
+
+use crate::group::Group;
+
+const OUTPUT_BYTES_MAX: u64 = 256 * 1024 * 1024;
+const STDERR_BYTES_MAX: u64 = 64 * 1024;
+/// How much of what Git complains about goes into an error.
+const COMPLAINT_CHARS_MAX: usize = 600;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot start git: {0}; it has to be in the image, on the PATH")]
+    Start(io::Error),
+    #[error("git {what}: {source}")]
+    Io { what: String, source: io::Error },
+    #[error("git {what} took longer than {} s", limit.as_secs())]
+    TimedOut { what: String, limit: Duration },
+    #[error("git {what} failed: {complaint}")]
+    Failed { what: String, code: Option<i32>, complaint: String },
+}
+
+/// Where Git runs, and with what.
+#[derive(Debug, Clone)]
+pub struct Git {
+    pub dir: PathBuf,
+    pub env: BTreeMap<String, String>,
+    pub limit: Duration,
+}
+
+impl Git {
+    /// What it prints.
+    pub async fn bytes(&self, args: &[&str]) -> Result<Vec<u8>, Error> {
+        self.feed(args, async |_| Ok(())).await
+    }
+
+    /// What it prints, without white space around it.
+    pub async fn text(&self, args: &[&str]) -> Result<String, Error> {
+        let bytes = self.bytes(args).await?;
+        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    pub async fn run(&self, args: &[&str]) -> Result<(), Error> {
+        self.bytes(args).await.map(drop)
+    }
+
+    /// What it prints when it is fed by `feeder`.
+    pub async fn feed(
+        &self,
+        args: &[&str],
+        feeder: impl AsyncFnOnce(&mut Feed) -> io::Result<()>,
+    ) -> Result<Vec<u8>, Error> {
+        // Settings come first and say little.
+        let what =
+            args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('=')).unwrap_or(&"").to_string();
+        let mut child = self.spawn(args)?;
+        let group = Group::led_by(&child);
+        let worked = timeout(self.limit, converse(&mut child, feeder)).await;
+        if !matches!(worked, Ok(Ok(_)))
+            && let Some(group) = group
+        {
+            group.kill();
+        }
+        match worked {
+            Err(_) => Err(Error::TimedOut { what, limit: self.limit }),
+            Ok(Err(source)) => Err(Error::Io { what, source }),
+            Ok(Ok((Some(0), output, _))) => Ok(output),
+            Ok(Ok((code, _, stderr))) => Err(Error::Failed { what, code, complaint: complaint(&stderr) }),
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "Git keeps the work")]
+    fn spawn(&self, args: &[&str]) -> Result<Child, Error> {
+        let mut command = Command::new("git");
+        command.args(args).env_clear().envs(&self.env).current_dir(&self.dir);
+        command.process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().map_err(Error::Start)
+    }
+}
+
+pub type Feed = tokio::io::BufWriter<tokio::process::ChildStdin>;
+
+/// Its exit code, what it printed and what it complained about. All three streams move at once, so that
+/// none can block another.
+async fn converse(
+    child: &mut Child,
+    feeder: impl AsyncFnOnce(&mut Feed) -> io::Result<()>,
+) -> io::Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+    let missing = || io::Error::other("a stream of git is missing");
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let mut stdout = stdout.ok_or_else(missing)?.take(OUTPUT_BYTES_MAX);
+    let mut stderr = stderr.ok_or_else(missing)?.take(STDERR_BYTES_MAX);
+    let mut stdin = Feed::with_capacity(64 * 1024, stdin.ok_or_else(missing)?);
+    let (mut output, mut complaints) = (Vec::new(), Vec::new());
+    let feeding = async {
+        let fed = async {
+            feeder(&mut stdin).await?;
+            stdin.flush().await
+        };
+        let fed = fed.await;
+        drop(stdin);
+        match fed {
+            // Git says better than the broken pipe why it listens no more.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            fed => fed,
+        }
+    };
+    let reading = async {
+        stdout.read_to_end(&mut output).await?;
+        if stdout.limit() == 0 { Err(io::Error::other("it prints too much")) } else { Ok(()) }
+    };
+    let complaining = async {
+        stderr.read_to_end(&mut complaints).await?;
+        tokio::io::copy(stderr.get_mut(), &mut tokio::io::sink()).await
+    };
+    tokio::try_join!(feeding, reading, async { complaining.await.map(drop) })?;
+    let status = child.wait().await?;
+    Ok((status.code(), output, complaints))
+}
+
+/// The end of it, where the cause is.
+fn complaint(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let text = text.trim();
+    let skipped = text.chars().count().saturating_sub(COMPLAINT_CHARS_MAX);
+    if text.is_empty() { "it does not say why".to_owned() } else { text.chars().skip(skipped).collect() }
+}
+
+/// Whether a path is a directory itself, and no link to one.
+pub fn is_real_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
+}

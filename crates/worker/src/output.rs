@@ -1,0 +1,169 @@
+//! What a command writes, cut into pieces that are worth an event each: bounded in size, gathered for a moment,
+//! never cut in the middle of a character.
+
+use std::{
+    future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use omoi_protocol::event::{CommandOutput, CommandStream, OUTPUT_BYTES_MAX, OUTPUT_TEXT_BYTES_MAX};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use crate::outbox::Outbox;
+
+/// How long the first byte of a piece waits for more.
+const GATHER: Duration = Duration::from_millis(50);
+/// The longest character but for its last byte: as much as is kept back for the rest of it.
+const PARTIAL_BYTES_MAX: usize = 3;
+
+/// How much all streams of one command have written, and how much of that no event carries.
+#[derive(Debug, Default)]
+pub struct Written {
+    bytes: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Written {
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How many of `count` new bytes may still be told.
+    fn take(&self, count: usize) -> usize {
+        let before = self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        let told = (OUTPUT_BYTES_MAX as u64).saturating_sub(before).min(count as u64) as usize;
+        self.dropped.fetch_add((count - told) as u64, Ordering::Relaxed);
+        told
+    }
+}
+
+/// Where pieces go.
+#[derive(Clone)]
+pub struct Teller {
+    pub outbox: Outbox,
+    pub command_id: String,
+    pub stream: CommandStream,
+}
+
+impl Teller {
+    fn tell(&self, text: &str, lossy: bool, dropped_bytes: Option<u64>) {
+        self.outbox.push(CommandOutput {
+            command_id: Some(self.command_id.clone()),
+            stream: Some(self.stream.clone()),
+            text: Some(text.to_owned()),
+            lossy: lossy.then_some(true),
+            dropped_bytes,
+            ..CommandOutput::default()
+        });
+    }
+
+    /// Tells what is whole of `bytes`, and keeps back the beginning of a character unless nothing more comes.
+    fn tell_gathered(&self, bytes: &mut Vec<u8>, at_end: bool) {
+        let whole = if at_end { bytes.len() } else { whole(bytes) };
+        let text = String::from_utf8_lossy(&bytes[..whole]);
+        let lossy = matches!(text, std::borrow::Cow::Owned(_));
+        let mut rest = text.as_ref();
+        while !rest.is_empty() {
+            let (piece, more) = rest.split_at(rest.floor_char_boundary(OUTPUT_TEXT_BYTES_MAX));
+            self.tell(piece, lossy, None);
+            rest = more;
+        }
+        bytes.drain(..whole);
+    }
+}
+
+/// Reads to the end, or until `over` is true: something that the command left behind may hold the stream open.
+pub async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    to: Teller,
+    written: Arc<Written>,
+    mut over: watch::Receiver<bool>,
+) {
+    let mut buffer = vec![0; OUTPUT_TEXT_BYTES_MAX];
+    let (mut gathered, mut due, mut dropped) = (Vec::new(), None, 0);
+    loop {
+        tokio::select! {
+            read = from.read(&mut buffer) => {
+                let Ok(count @ 1..) = read else { break };
+                let told = written.take(count);
+                dropped += (count - told) as u64;
+                gathered.extend_from_slice(&buffer[..told]);
+                if gathered.len() >= OUTPUT_TEXT_BYTES_MAX {
+                    to.tell_gathered(&mut gathered, false);
+                    due = None;
+                } else if told > 0 {
+                    due.get_or_insert_with(|| Instant::now() + GATHER);
+                }
+            }
+            () = wait(due) => {
+                to.tell_gathered(&mut gathered, false);
+                due = None;
+            }
+            _ = over.wait_for(|over| *over) => break,
+        }
+    }
+    to.tell_gathered(&mut gathered, true);
+    if dropped > 0 {
+        to.tell("", false, Some(dropped));
+    }
+}
+
+async fn wait(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => future::pending().await,
+    }
+}
+
+/// How much of `bytes` does not end in the middle of a character.
+fn whole(bytes: &[u8]) -> usize {
+    let tail = bytes.len().saturating_sub(PARTIAL_BYTES_MAX);
+    let begins = (tail..bytes.len()).rev().find(|at| bytes[*at] & 0b1100_0000 != 0b1000_0000);
+    match begins {
+        Some(at) if std::str::from_utf8(&bytes[at..]).is_err_and(|error| error.error_len().is_none()) => at,
+        _ => bytes.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_character_is_cut() {
+        let crab = "🦀".as_bytes();
+        for (bytes, expected) in [
+            (&b"abc"[..], 3),
+            ("aü".as_bytes(), 3),
+            (&"aü".as_bytes()[..2], 1),
+            (&crab[..1], 0),
+            (&crab[..3], 0),
+            (crab, 4),
+            // No beginning of a character at all.
+            (&[0xff, 0xfe][..], 2),
+            (&[0x80, 0x80, 0x80, 0x80][..], 4),
+        ] {
+            assert_eq!(whole(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_goes_beyond_the_limit_is_counted() {
+        let written = Written::default();
+        assert_eq!(written.take(OUTPUT_BYTES_MAX - 1), OUTPUT_BYTES_MAX - 1);
+        assert_eq!((written.take(3), written.take(5)), (1, 0));
+        assert_eq!((written.bytes(), written.dropped()), (OUTPUT_BYTES_MAX as u64 + 7, 7));
+    }
+}

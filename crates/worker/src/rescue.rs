@@ -1,0 +1,96 @@
+//! Rescue: run in a fresh sandbox on the disk of a dead one. The work is kept outside, events that the dead worker
+//! could not send are sent, and one line of JSON says what became of both.
+
+use std::{path::Path, time::Duration};
+
+use omoi_protocol::launch::LaunchSpec;
+use serde::Serialize;
+
+use crate::{
+    Surroundings, git,
+    keep::{self, Keep, Kept},
+    launch,
+    outbox::{self, Outbox},
+    run,
+};
+
+const SEND_LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the work is not kept: {0}")]
+    Keep(#[from] keep::Error),
+    #[error("the events cannot be sent: {0}")]
+    Outbox(#[from] outbox::Error),
+    #[error("the events cannot be sent: {0}")]
+    Client(#[from] omoi_client::Error),
+    #[error("{0} events are not sent, because the server does not take them")]
+    Unsent(usize),
+}
+
+/// What is printed.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    /// Whether there is work, and it is outside.
+    kept: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    ref_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base_commit: Option<String>,
+    files: u64,
+    /// How many events were sent.
+    events: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+/// The code to leave with: 0 when nothing is lost.
+pub async fn rescue(launch: LaunchSpec, scratch: &Path, around: &Surroundings) -> Result<u8, Error> {
+    let kept = keep(&launch, scratch, around).await;
+    // Each is tried whatever became of the other.
+    let sent = send(&launch, around).await;
+    let kept = kept?;
+    let (events, unsent) = sent?;
+    let report = match kept {
+        Some(kept) => Report {
+            kept: true,
+            commit: Some(kept.commit),
+            ref_name: kept.ref_name,
+            base_commit: kept.base_commit,
+            files: kept.files,
+            events,
+            notes: kept.notes,
+        },
+        None => Report { events, notes: vec!["there is no repository".to_owned()], ..Report::default() },
+    };
+    print(&report);
+    if unsent > 0 { Err(Error::Unsent(unsent)) } else { Ok(0) }
+}
+
+async fn keep(launch: &LaunchSpec, scratch: &Path, around: &Surroundings) -> Result<Option<Kept>, Error> {
+    match Keep::new(launch, &run::environment(launch, around), scratch) {
+        Some(keep) => Ok(Some(keep.keep().await?)),
+        None => Ok(None),
+    }
+}
+
+/// How many events were sent, and how many were not.
+async fn send(launch: &LaunchSpec, around: &Surroundings) -> Result<(usize, usize), Error> {
+    let dir = launch::spool_dir(launch, around);
+    if !git::is_real_dir(&dir) {
+        return Ok((0, 0));
+    }
+    let outbox = Outbox::open(&dir, run::common(launch))?;
+    let waiting = outbox.waiting();
+    let sending = tokio::spawn(outbox.clone().send(run::client(launch)?, launch.sandbox_id.clone()));
+    outbox.flush(SEND_LIMIT).await;
+    sending.abort();
+    Ok((waiting - outbox.waiting().min(waiting), outbox.waiting()))
+}
+
+#[expect(clippy::print_stdout, reason = "whoever runs a rescue reads its report from there")]
+fn print(report: &Report) {
+    println!("{}", serde_json::to_string(report).unwrap_or_default());
+}

@@ -1,0 +1,122 @@
+//! The workspace: the repository on its branch when the work begins, its commits outside when it ends.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use omoi_protocol::{
+    event::{WorkspaceProgress, WorkspacePushed, WorkspaceReady},
+    launch::{LaunchSpec, Repository},
+};
+use tokio::time::Instant;
+
+use crate::{
+    git::{Error, Git},
+    outbox::Outbox,
+};
+
+/// A clone of something large over something slow.
+const CLONE_LIMIT: Duration = Duration::from_secs(1800);
+const LIMIT: Duration = Duration::from_secs(120);
+/// What the worker itself does runs none of the repository's programs.
+const QUIET: [&str; 4] = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
+
+pub struct Workspace<'a> {
+    repository: &'a Repository,
+    git: Git,
+}
+
+/// What of the branch is outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pushed {
+    pub commit: String,
+    /// There was something beyond the commit that the work began with.
+    pub is_new: bool,
+}
+
+impl<'a> Workspace<'a> {
+    /// None when the launch has no repository.
+    pub fn of(launch: &'a LaunchSpec, env: &BTreeMap<String, String>) -> Option<Self> {
+        let repository = launch.repository.as_ref()?;
+        let git = Git { dir: PathBuf::from(&launch.workspace_path), env: env.clone(), limit: LIMIT };
+        Some(Self { repository, git })
+    }
+
+    /// Puts the workspace on its branch. A directory that holds no repository gets one through the door.
+    pub async fn prepare(&self, outbox: &Outbox) -> Result<(), Error> {
+        let begun = Instant::now();
+        let Repository { url, branch_name, base_commit, .. } = self.repository;
+        std::fs::create_dir_all(&self.git.dir)
+            .map_err(|source| Error::Io { what: "checkout".to_owned(), source })?;
+        if self.git.dir.join(".git").symlink_metadata().is_err() {
+            progress(outbox, "clone", &format!("cloning {url}"), begun);
+            self.clone_here().await?;
+        }
+        progress(outbox, "checkout", &format!("switching to {branch_name}"), begun);
+        // A worker that was killed has left its successor on the branch, maybe with commits of the agent's.
+        let on = self.git.text(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
+        if on.as_deref() != Some(branch_name) {
+            let from = if self.git.run(&["rev-parse", "--quiet", "--verify", "HEAD"]).await.is_ok() {
+                "HEAD"
+            } else {
+                base_commit
+            };
+            self.quietly(&["checkout", "--quiet", "-B", branch_name, from], LIMIT).await?;
+        }
+        self.set_origin(url).await?;
+        let commit = self.git.text(&["rev-parse", "HEAD"]).await?;
+        outbox.push(WorkspaceReady {
+            branch_name: Some(branch_name.clone()),
+            commit: Some(commit),
+            duration_ms: Some(begun.elapsed().as_millis() as u64),
+            ..WorkspaceReady::default()
+        });
+        Ok(())
+    }
+
+    /// Pushes the branch if it has commits of its own.
+    pub async fn push(&self, outbox: &Outbox) -> Result<Pushed, Error> {
+        let Repository { url, branch_name, base_commit, .. } = self.repository;
+        let branch = format!("refs/heads/{branch_name}");
+        let commit = self.git.text(&["rev-parse", "--verify", &branch]).await?;
+        let base = self.git.text(&["rev-parse", "--verify", &format!("{base_commit}^{{commit}}")]).await?;
+        if commit == base {
+            return Ok(Pushed { commit, is_new: false });
+        }
+        self.quietly(&["push", "--quiet", "--no-verify", url, &format!("{branch}:{branch}")], LIMIT).await?;
+        let changed = self.git.bytes(&["diff", "--no-ext-diff", "--name-only", "-z", &base, &commit]).await?;
+        outbox.push(WorkspacePushed {
+            branch_name: Some(branch_name.clone()),
+            commit: Some(commit.clone()),
+            files_changed: Some(changed.iter().filter(|byte| **byte == 0).count() as u64),
+            ..WorkspacePushed::default()
+        });
+        Ok(Pushed { commit, is_new: true })
+    }
+
+    /// In steps, because a clone wants an empty directory and the workspace may hold something.
+    async fn clone_here(&self) -> Result<(), Error> {
+        let Repository { url, base_commit, .. } = self.repository;
+        self.git.run(&["init", "--quiet", "--template="]).await?;
+        let heads = "+refs/heads/*:refs/remotes/origin/*";
+        self.quietly(&["fetch", "--quiet", url, heads], CLONE_LIMIT).await?;
+        self.quietly(&["checkout", "--quiet", "--detach", base_commit], CLONE_LIMIT).await
+    }
+
+    async fn set_origin(&self, url: &str) -> Result<(), Error> {
+        self.git.run(&["config", "remote.origin.url", url]).await?;
+        self.git.run(&["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"]).await
+    }
+
+    async fn quietly(&self, args: &[&str], limit: Duration) -> Result<(), Error> {
+        let git = Git { limit, ..self.git.clone() };
+        git.run(&[&QUIET[..], args].concat()).await
+    }
+}
+
+fn progress(outbox: &Outbox, step: &str, message: &str, begun: Instant) {
+    outbox.push(WorkspaceProgress {
+        step: Some(step.to_owned()),
+        message: Some(message.to_owned()),
+        elapsed_ms: Some(begun.elapsed().as_millis() as u64),
+        ..WorkspaceProgress::default()
+    });
+}
