@@ -10,3 +10,5 @@ pub mod score;
 
 pub mod branch;
 pub mod graph;
+
+pub mod egress;
