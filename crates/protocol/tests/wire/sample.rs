@@ -33,6 +33,9 @@ pub fn sample(field: &str) -> Value {
         "ref_name" => json!("refs/omoi/kept/sbx-1"),
         "commit" => json!("4f2c9d1e8b7a6053c4d2e1f09a8b7c6d5e4f3a2b"),
         "branch_name" => json!("feature/tkt-1-health-check"),
+        "host" => json!("evil.example"),
+        "port" => json!(443),
+        "code" => json!("not_listed"),
         "name" => json!("test"),
         "command" => json!("cargo test"),
 

@@ -12,7 +12,7 @@ mod value;
 
 pub use error::Error;
 pub use key::{
-    Agent, Config, Database, KEYS, Key, Lease, Limits, Live, Log, Message, Retry, Server, Store, TaskQueue,
+    Agent, Config, Database, Egress, KEYS, Key, Lease, Limits, Live, Log, Message, Retry, Server, Store, TaskQueue,
     Telemetry,
 };
 pub use load::{Entry, Flag, Origin, Resolved, load};

@@ -11,6 +11,7 @@ mod auth;
 mod front;
 
 mod agent;
+mod egress;
 mod event;
 mod health;
 mod live;
@@ -62,6 +63,8 @@ pub struct Shared {
     pub viewers: Arc<Semaphore>,
     pub stop: CancellationToken,
     pub allowed_origins: Vec<String>,
+    /// Whether projects may ask for an open network.
+    pub open_allowed: bool,
     own_hosts: Vec<String>,
 }
 
@@ -86,6 +89,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(sandbox::routes())
         .merge(event::routes())
         .merge(message::routes())
+        .merge(egress::routes())
         .merge(project::routes())
         .merge(ticket::routes())
         .merge(task::routes())
@@ -109,6 +113,7 @@ pub fn router(
         gate: Gate::new(&config.limits),
         viewers: Arc::new(Semaphore::new(config.limits.viewers_max)),
         long_poll_max: config.message.long_poll_max,
+        open_allowed: config.egress.open_allowed,
         limits: config.limits,
         live: config.live,
         allowed_origins: config.server.allowed_origins,

@@ -12,6 +12,7 @@ mod blob;
 mod bulk;
 mod claim;
 mod dependency;
+mod egress;
 mod entry;
 mod error;
 mod event;
@@ -42,6 +43,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
+    egress::Denial,
     entry::Entry,
     error::Error,
     event::{EventAsk, TrajectoryAsk},

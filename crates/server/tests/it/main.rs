@@ -13,6 +13,7 @@ mod claim;
 mod database_away;
 mod dependency;
 mod door;
+mod egress;
 mod event;
 mod lease;
 mod live;

@@ -1,0 +1,3 @@
+//! What a sandbox may reach.
+
+pub mod egress;
