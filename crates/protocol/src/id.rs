@@ -81,6 +81,8 @@ ids! {
     AgentId, "agent";
     ResultId, "res";
     TokenId, "tok";
+    /// One line of the log of what sandboxes reached for.
+    EgressId, "egr";
 }
 
 /// An event's name: its place in the one order of everything that is stored.

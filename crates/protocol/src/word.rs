@@ -159,6 +159,24 @@ words! {
     /// How far an attached agent may be relied on.
     AgentStatus, "agent status" { Idle = "idle", Running = "running", Degraded = "degraded", Failed = "failed" }
 
+    /// What became of a request to the outside.
+    EgressDecision, "egress decision" {
+        Allowed = "allowed",
+        /// By a rule; nothing was sent.
+        Refused = "refused",
+        /// Allowed, but the host could not be reached.
+        Failed = "failed",
+    }
+
+    /// What the first bytes of a tunnel were.
+    EgressTls, "egress TLS" {
+        /// A TLS handshake that named its host, which was allowed or the tunnel refused.
+        Named = "named",
+        /// One that named none.
+        Unnamed = "unnamed",
+        NotTls = "not_tls",
+    }
+
     /// What becomes of a task when one it depends on fails or is cancelled.
     DependencyPolicy, "dependency policy" { Block = "block", Skip = "skip", Fail = "fail" }
 }

@@ -75,6 +75,8 @@ events! {
         command_id: String, exit_code: i64, signal: i64, duration_ms: u64, output_bytes: u64,
         dropped_bytes: u64,
     }
+    /// The sandbox reached for a host that it may not reach; told once per host.
+    EgressDenied = "egress.denied" { host: String, port: u64, code: String, reason: String }
 
     // The agent.
 
@@ -300,6 +302,7 @@ pub fn is_work(event_type: &str) -> bool {
             | "spec.phase_failed"
             | "spec.execution_failed"
     );
-    // News of the sandbox itself is not the work in it.
-    !is_idle && !is_heartbeat(event_type) && !event_type.starts_with("sandbox.")
+    // News of the sandbox itself is not the work in it, and a loop of refused requests is none either.
+    let is_news = event_type.starts_with("sandbox.") || event_type.starts_with("egress.");
+    !is_idle && !is_heartbeat(event_type) && !is_news
 }

@@ -2,7 +2,7 @@
 //!
 //! Every source gives text, so that a value means the same wherever it was written.
 
-use std::{fmt::Display, path::PathBuf, time::Duration};
+use std::{fmt::Display, path::PathBuf, str::FromStr, time::Duration};
 
 use omoi_protocol::ProviderKind;
 use secrecy::SecretString;
@@ -150,6 +150,21 @@ pub const ORIGINS: Form<Vec<String>> = Form {
     parse: |text| parse_list(text, |origin| parse_url(origin).filter(|url| url.matches('/').count() == 2)),
     ..HOSTS
 };
+
+pub const PORTS: Form<Vec<u16>> = Form {
+    accepts: "a list of ports from 1 to 65535",
+    parse: |text| parse_list(text, |port| port.parse().ok().filter(|port| *port != 0)),
+    ..list("")
+};
+
+pub const fn list<T: FromStr + Display>(accepts: &'static str) -> Form<Vec<T>> {
+    Form {
+        accepts,
+        parse: |text| parse_list(text, |item| item.parse().ok()),
+        show: |items| items.iter().map(T::to_string).collect::<Vec<_>>().join(","),
+        kind: Kind::List,
+    }
+}
 
 pub const fn count<T: TryFrom<u32> + Display>() -> Form<T> {
     Form {
@@ -309,6 +324,8 @@ mod tests {
             Some(vec!["https://a".to_owned(), "http://b:80".to_owned()])
         );
         assert_eq!((ORIGINS.parse)("https://a/path"), None);
+        assert_eq!((PORTS.parse)("80, 443"), Some(vec![80, 443]));
+        assert_eq!((PORTS.parse)("80,0"), None);
         assert_eq!((URL.parse)(""), Some(None));
         for text in ["omoi.example", "ftp://a", "https://", "https:///path", "https://u:p@a", "https://a b"] {
             assert_eq!((URL.parse)(text), None, "{text}");

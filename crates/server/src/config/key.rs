@@ -7,6 +7,7 @@ use omoi_protocol::ProviderKind;
 use secrecy::SecretString;
 
 use super::{DatabaseUrl, Error, HostPort, LogFormat, ServerRole, SqliteSynchronous, form::*, load::Reader};
+use crate::domain::egress::{Cidr, Pattern};
 
 /// What is known of a key before any value is read.
 #[derive(Debug)]
@@ -320,6 +321,31 @@ config! {
         checkouts_kept: usize, count_or_zero(), "16", ["OMOI_GIT_CHECKOUTS_KEPT"];
         /// How long a checkout that no sandbox uses is kept.
         checkout_age_max: Duration, PERIOD, "168h", ["OMOI_GIT_CHECKOUT_AGE_MAX"];
+    }
+
+    /// What sandboxes may reach outside, through the proxy that is their only way out.
+    egress: Egress {
+        /// Hosts that projects without a list of their own (settings.egress_allow) may reach: example.com,
+        /// *.example.com for all below it, or host:port. Empty: none.
+        allow: Vec<Pattern>, list("a list of hosts such as example.com, *.example.com or example.com:8443"),
+            "", ["OMOI_EGRESS_ALLOW"];
+        /// Ports of a host that is allowed without naming one.
+        ports: Vec<u16>, PORTS, "80,443", ["OMOI_EGRESS_PORTS"];
+        /// Ranges of private addresses that may be reached all the same, if the host is allowed. What is in them is
+        /// open to every sandbox whose list names it, the services of this machine included.
+        allow_private: Vec<Cidr>, list("a list of address ranges such as 10.20.0.0/16"), "", ["OMOI_EGRESS_ALLOW_PRIVATE"];
+        /// Whether projects may ask for an open network (settings.network: open).
+        open_allowed: bool, SWITCH, "false", ["OMOI_EGRESS_OPEN_ALLOWED"];
+        /// Open connections of one sandbox.
+        connections_max: usize, count(), "128", ["OMOI_EGRESS_CONNECTIONS_MAX"];
+        /// Size of a request's head.
+        head_bytes_max: usize, SIZE, "32KiB", ["OMOI_EGRESS_HEAD_BYTES_MAX"];
+        /// How long a request's head may take to arrive.
+        head_timeout: Duration, PERIOD, "10s", ["OMOI_EGRESS_HEAD_TIMEOUT"];
+        /// How long finding and reaching a host may take.
+        connect_timeout: Duration, PERIOD, "10s", ["OMOI_EGRESS_CONNECT_TIMEOUT"];
+        /// How long a connection may carry nothing before it is closed.
+        idle_timeout: Duration, PERIOD, "5m", ["OMOI_EGRESS_IDLE_TIMEOUT"];
     }
 
     /// The log, on standard error.

@@ -12,3 +12,5 @@ pub mod score;
 pub mod branch;
 pub mod commit;
 pub mod graph;
+
+pub mod egress;

@@ -1,3 +1,4 @@
 //! What a sandbox may reach, through its door alone.
 
 pub mod door;
+pub mod egress;

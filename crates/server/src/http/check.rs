@@ -13,6 +13,9 @@ use omoi_protocol::{
     ticket::{NewTicket, TicketPatch},
     token::NewToken,
 };
+use serde_json::{Map, Value};
+
+use crate::domain::egress::Settings;
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -55,12 +58,18 @@ fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String>
     values.iter().try_for_each(|value| text(field, value, 1, 500))
 }
 
+/// What a project's settings say of the network must be readable.
+fn network(settings: Option<&Map<String, Value>>) -> Result<(), String> {
+    settings.map_or(Ok(()), |settings| Settings::parse(settings).map(|_| ()).map_err(|error| error.to_string()))
+}
+
 impl Valid for NewProject {
     fn check(&self) -> Result<(), String> {
         text("name", &self.name, 1, 200)?;
         text("description", &self.description, 0, 20_000)?;
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         text("default_branch", &self.default_branch, 1, 200)?;
+        network(Some(&self.settings))?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)
     }
 }
@@ -71,6 +80,7 @@ impl Valid for ProjectPatch {
         some("description", self.description.as_ref(), 0, 20_000)?;
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
+        network(self.settings.as_ref())?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)
     }
 }

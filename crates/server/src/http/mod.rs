@@ -12,6 +12,7 @@ mod front;
 
 mod agent;
 mod command;
+mod egress;
 mod event;
 mod health;
 mod live;
@@ -65,6 +66,8 @@ pub struct Shared {
     pub wake: Arc<Notify>,
     pub stop: CancellationToken,
     pub allowed_origins: Vec<String>,
+    /// Whether projects may ask for an open network.
+    pub open_allowed: bool,
     own_hosts: Vec<String>,
 }
 
@@ -90,6 +93,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(command::routes())
         .merge(event::routes())
         .merge(message::routes())
+        .merge(egress::routes())
         .merge(project::routes())
         .merge(ticket::routes())
         .merge(task::routes())
@@ -114,6 +118,7 @@ pub fn router(
         gate: Gate::new(&config.limits),
         viewers: Arc::new(Semaphore::new(config.limits.viewers_max)),
         long_poll_max: config.message.long_poll_max,
+        open_allowed: config.egress.open_allowed,
         limits: config.limits,
         live: config.live,
         allowed_origins: config.server.allowed_origins,

@@ -6,6 +6,7 @@ use omoi_protocol::{
     page::Page,
     project::{NewProject, Project, ProjectPatch},
 };
+use serde_json::{Map, Value};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -13,8 +14,9 @@ use super::{
     auth::Caller,
     extract::{Json, Path, Query},
     page::{self, Paging},
-    problem::ApiResult,
+    problem::{ApiError, ApiResult},
 };
+use crate::domain::egress::{Mode, Settings};
 
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get_one, update))
@@ -40,7 +42,9 @@ async fn create(
     who: Caller,
     Json(new): Json<NewProject>,
 ) -> ApiResult<(StatusCode, Answer<Project>)> {
-    Ok((StatusCode::CREATED, Answer(api.store.project_create(who.operator()?, new).await?)))
+    let actor = who.operator()?;
+    may_be_open(&api, &new.settings)?;
+    Ok((StatusCode::CREATED, Answer(api.store.project_create(actor, new).await?)))
 }
 
 /// Show a project
@@ -63,5 +67,17 @@ async fn update(
     Path(id): Path<ProjectId>,
     Json(patch): Json<ProjectPatch>,
 ) -> ApiResult<Answer<Project>> {
-    Ok(Answer(api.store.project_update(who.operator()?, &id, patch).await?))
+    let actor = who.operator()?;
+    patch.settings.as_ref().map_or(Ok(()), |settings| may_be_open(&api, settings))?;
+    Ok(Answer(api.store.project_update(actor, &id, patch).await?))
+}
+
+fn may_be_open(api: &Api, settings: &Map<String, Value>) -> ApiResult<()> {
+    let is_open = Settings::parse(settings).is_ok_and(|settings| settings.mode == Mode::Open);
+    if is_open && !api.open_allowed {
+        let detail = "settings.network is \"open\", which an administrator has to allow with egress.open_allowed; \
+                      name hosts in settings.egress_allow instead";
+        return Err(ApiError::invalid("open_not_allowed", detail));
+    }
+    Ok(())
 }

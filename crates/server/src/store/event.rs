@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, btree_map::Entry as Slot};
 use jiff::Timestamp;
 use omoi_protocol::{
     EventId, EventSource, SandboxId, SandboxStatus,
-    event::{NewEvent, StoredEvent},
+    event::{NewEvent, Payload, StoredEvent},
     sandbox::{EventPage, EventReceived, HeartbeatSummary, Trajectory},
 };
 use serde_json::{Value as Json, value::RawValue};
@@ -278,6 +278,44 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream, told: boo
         created_at: tx.now,
     });
     Ok(Placed::New { row: tx.rows.len() - 1, refused })
+}
+
+/// Events that the system adds to a sandbox's stream: no sign of life of its worker.
+pub(super) async fn append_system(tx: &mut Tx, id: &SandboxId, payloads: &[Payload]) -> Result<(), Error> {
+    if payloads.is_empty() {
+        return Ok(());
+    }
+    let (mut seq, worker_last) = last_numbers(tx, id).await?;
+    for payload in payloads {
+        seq += 1;
+        tx.writes += 1;
+        tx.rows.push(Entry {
+            pos: 0,
+            entity_type: Cow::Borrowed("sandbox"),
+            entity_id: id.to_string(),
+            seq: Some(seq),
+            worker_seq: None,
+            worker_last,
+            event_type: payload.event_type().to_owned(),
+            source: EventSource::System,
+            data: payload.to_raw().get().to_owned(),
+            created_at: tx.now,
+        });
+        super::bulk::upsert_counts(tx, &[(id.as_str(), payload.event_type(), 1)], tx.now).await?;
+    }
+    Ok(())
+}
+
+/// The last `seq` of a sandbox and its worker's last number, those in the outbox included.
+async fn last_numbers(tx: &mut Tx, id: &SandboxId) -> Result<(i64, i64), Error> {
+    let waiting = tx.rows.iter().rev().find(|row| row.entity_id == id.as_str() && row.seq.is_some());
+    if let Some(row) = waiting {
+        return Ok((row.seq.unwrap_or(0), row.worker_last));
+    }
+    let sql = "SELECT seq, worker_last FROM events WHERE entity_id = $1 AND seq IS NOT NULL \
+               ORDER BY seq DESC LIMIT 1";
+    let row = tx.query_one(sql, params![id]).await?;
+    row.map_or(Ok((0, 0)), |row| Ok((row.get("seq")?, row.get("worker_last")?)))
 }
 
 async fn count(tx: &mut Tx, streams: &HashMap<SandboxId, Stream>) -> Result<(), Error> {

@@ -13,6 +13,7 @@ mod bulk;
 mod claim;
 mod command;
 mod dependency;
+mod egress;
 mod entry;
 mod error;
 mod event;
@@ -44,6 +45,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
+    egress::Denial,
     entry::Entry,
     error::Error,
     event::{EventAsk, TrajectoryAsk},

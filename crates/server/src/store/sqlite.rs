@@ -174,7 +174,7 @@ mod plan {
     use std::{cell::RefCell, collections::HashSet};
 
     const GROWING: &[&str] =
-        &["events", "event_counts", "tasks", "sandboxes", "messages", "tokens", "audit", "dependencies"];
+        &["events", "event_counts", "tasks", "sandboxes", "messages", "tokens", "audit", "dependencies", "egress"];
 
     thread_local! {
         static CHECKED: RefCell<HashSet<String>> = RefCell::default();

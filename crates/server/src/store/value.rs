@@ -107,6 +107,7 @@ as_text!(
     omoi_protocol::AgentId,
     omoi_protocol::ResultId,
     omoi_protocol::TokenId,
+    omoi_protocol::EgressId,
 );
 
 /// One row of an answer.

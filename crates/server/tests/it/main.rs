@@ -14,6 +14,7 @@ mod claim;
 mod database_away;
 mod dependency;
 mod door;
+mod egress;
 mod event;
 mod lease;
 mod live;

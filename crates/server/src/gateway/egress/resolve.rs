@@ -1,0 +1,45 @@
+//! Names to addresses. Behind a trait, since what a name server says is not ours.
+
+use std::{
+    io,
+    net::{IpAddr, ToSocketAddrs},
+    pin::Pin,
+    sync::Arc,
+};
+
+use tokio::sync::Semaphore;
+
+/// Lookups that may run at once. The system's resolver blocks a thread for as long as a name server likes.
+const LOOKUPS_MAX: usize = 64;
+
+pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
+
+pub trait Resolver: Send + Sync + 'static {
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;
+}
+
+/// The machine's own resolver.
+pub struct System {
+    lookups: Arc<Semaphore>,
+}
+
+impl Default for System {
+    fn default() -> Self {
+        Self { lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
+    }
+}
+
+impl Resolver for System {
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+        Box::pin(async move {
+            let permit = Arc::clone(&self.lookups).acquire_owned().await.map_err(io::Error::other)?;
+            let name = name.to_owned();
+            // The permit is kept until the thread is free, also when nobody waits for the answer any more.
+            let looked_up = tokio::task::spawn_blocking(move || {
+                let _permit = permit;
+                (name.as_str(), 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect())
+            });
+            looked_up.await.map_err(io::Error::other)?
+        })
+    }
+}

@@ -1,0 +1,32 @@
+//! What sandboxes reached for outside.
+
+use axum::{Json as Answer, extract::State};
+use omoi_protocol::{SandboxId, egress::EgressRequest, page::Page};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    extract::{Path, Query},
+    page::{self, Paging},
+    problem::ApiResult,
+};
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new().routes(routes!(get_egress))
+}
+
+/// List what a sandbox reached for outside, newest first
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/egress", params(("id" = SandboxId, Path), Paging),
+    responses((status = 200, body = Page<EgressRequest>)), tag = "sandboxes")]
+async fn get_egress(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<EgressRequest>>> {
+    who.reader_of(&id)?;
+    let limit = paging.limit()?;
+    let rows = api.store.egress_list(&id, paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |line| line.id.to_string()))
+}
