@@ -79,6 +79,8 @@ ids! {
     AgentId, "agent";
     ResultId, "res";
     TokenId, "tok";
+    /// One call to a model.
+    CallId, "call";
 }
 
 /// An event's name: its place in the one order of everything that is stored.

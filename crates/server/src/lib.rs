@@ -9,6 +9,7 @@ pub mod domain;
 pub mod store;
 
 pub mod bus;
+pub mod gateway;
 pub mod http;
 pub mod orchestrator;
 

@@ -10,6 +10,7 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{Config, ServerRole},
+    gateway::model,
     http, orchestrator,
     store::{self, Store},
 };
@@ -22,6 +23,8 @@ pub enum Error {
     Listen { address: String, source: std::io::Error },
     #[error(transparent)]
     Store(#[from] store::Error),
+    #[error(transparent)]
+    Model(#[from] model::Error),
 }
 
 pub struct Server {
@@ -45,10 +48,11 @@ impl Server {
         let unusable = |source| Error::Listen { address: config.server.listen.to_string(), source };
         let listener = TcpListener::bind(listen).await.map_err(unusable)?;
         let address = listener.local_addr().map_err(unusable)?;
+        let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
+        let calls = model::Calls::start(&config, &store, &tracker, &stop)?;
         // Shown once: so it is made last, when nothing else can fail.
         let first_token = store.token_create_first().await?.map(|created| created.secret);
 
-        let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
         tracker.spawn(bus.clone().pump(intake, store.clone(), config.live.coalesce, stop.child_token()));
         if store.is_shared() {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
@@ -57,7 +61,7 @@ impl Server {
             orchestrator::start(&store, &tracker, &stop);
         }
         let grace = config.server.shutdown_grace;
-        let app = http::router(config, address, clock, store.clone(), bus, stop.child_token());
+        let app = http::router(config, address, clock, store.clone(), bus, stop.child_token(), calls);
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {
             // Small answers must not wait for more to send.

@@ -12,11 +12,11 @@ mod value;
 
 pub use error::Error;
 pub use key::{
-    Agent, Config, Database, KEYS, Key, Lease, Limits, Live, Log, Message, Retry, Server, Store, TaskQueue,
-    Telemetry,
+    Agent, Config, Database, KEYS, Key, Lease, Limits, Live, Log, Message, Model, Retry, Server, Store,
+    TaskQueue, Telemetry,
 };
 pub use load::{Entry, Flag, Origin, Resolved, load};
-pub use value::{DatabaseUrl, HostPort, LogFormat, ServerRole, SqliteSynchronous};
+pub use value::{DatabaseUrl, HostPort, LogFormat, Secret, ServerRole, SqliteSynchronous};
 
 #[cfg(test)]
 mod tests;

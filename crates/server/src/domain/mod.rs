@@ -10,3 +10,7 @@ pub mod score;
 
 pub mod branch;
 pub mod graph;
+
+pub mod budget;
+pub mod money;
+pub mod price;

@@ -11,6 +11,8 @@ use omoi_protocol::{
     token::NewToken,
 };
 
+use crate::domain::budget;
+
 pub trait Valid {
     /// What is wrong, naming the field.
     fn check(&self) -> Result<(), String>;
@@ -58,7 +60,8 @@ impl Valid for NewProject {
         text("description", &self.description, 0, 20_000)?;
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         text("default_branch", &self.default_branch, 1, 200)?;
-        range("max_concurrent", self.max_concurrent, 0, 10_000)
+        range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+        budget::check(&self.settings)
     }
 }
 
@@ -68,7 +71,8 @@ impl Valid for ProjectPatch {
         some("description", self.description.as_ref(), 0, 20_000)?;
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
-        range("max_concurrent", self.max_concurrent, 0, 10_000)
+        range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+        self.settings.as_ref().map_or(Ok(()), budget::check)
     }
 }
 
@@ -96,14 +100,16 @@ impl Valid for NewTask {
         texts("owned_files", &self.owned_files, 1_000)?;
         range("dependencies", Some(self.dependencies.len() as i64), 0, 1_000)?;
         range("max_retries", self.max_retries, 0, 100)?;
-        range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)
+        range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
+        budget::check(&self.execution_config)
     }
 }
 
 impl Valid for TaskPatch {
     fn check(&self) -> Result<(), String> {
         some("title", self.title.as_ref(), 1, 500)?;
-        some("description", self.description.as_ref(), 0, 100_000)
+        some("description", self.description.as_ref(), 0, 100_000)?;
+        self.execution_config.as_ref().map_or(Ok(()), budget::check)
     }
 }
 

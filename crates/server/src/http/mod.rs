@@ -1,16 +1,17 @@
 //! HTTP: the routes on one page. Handlers extract, call one thing of the store and answer; nothing here can run work.
 
-mod problem;
+pub(crate) mod problem;
 
-mod extract;
+pub(crate) mod extract;
 
 mod check;
 mod page;
 
-mod auth;
+pub(crate) mod auth;
 mod front;
 
 mod agent;
+mod cost;
 mod event;
 mod health;
 mod live;
@@ -40,6 +41,7 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{self, Config, ServerRole},
+    gateway,
     store::Store,
 };
 use auth::Gate;
@@ -91,6 +93,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(task::routes())
         .merge(agent::routes())
         .merge(token::routes())
+        .merge(cost::routes())
         .merge(live::routes())
         .merge(openapi::routes())
 }
@@ -102,6 +105,7 @@ pub fn router(
     store: Store,
     bus: Bus,
     stop: CancellationToken,
+    calls: gateway::model::Calls,
 ) -> Router {
     let serves_api = config.server.role != ServerRole::Orchestrator;
     let own_hosts = own_hosts(&config, address);
@@ -122,7 +126,10 @@ pub fn router(
     if serves_api {
         routes = routes.merge(described());
     }
-    let (router, _) = routes.split_for_parts();
+    let (mut router, _) = routes.split_for_parts();
+    if serves_api {
+        router = router.merge(gateway::model::routes(api.clone(), calls));
+    }
     router
         .fallback(pages::page)
         .layer(CatchPanicLayer::custom(|_| internal()))

@@ -10,6 +10,7 @@ mod ask;
 mod audit;
 mod blob;
 mod bulk;
+mod call;
 mod claim;
 mod dependency;
 mod entry;
@@ -25,6 +26,7 @@ mod result;
 mod rules;
 mod sandbox;
 mod sqlite;
+mod system;
 mod task;
 mod thread;
 mod ticket;
@@ -42,6 +44,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
+    call::{CallFilter, EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
     entry::Entry,
     error::Error,
     event::{EventAsk, TrajectoryAsk},

@@ -15,10 +15,11 @@ use super::{
     transition::{self, Note},
     value::{Row, params},
 };
-use crate::domain::task::TaskEvent;
+use crate::domain::{money::Usd, task::TaskEvent};
 
 const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, generation, lease_expires_at, \
-                       branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason";
+                       branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, \
+                       (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent";
 
 /// A sandbox as the sender of a report.
 #[derive(Debug)]
@@ -148,6 +149,7 @@ pub(super) async fn insert(
         ended_at: None,
         last_heartbeat_at: None,
         end_reason: None,
+        cost_usd: 0.0,
     };
     tx.execute(
         "INSERT INTO sandboxes (id, task_id, project_id, agent_id, provider, status, live, generation, \
@@ -327,5 +329,6 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         ended_at: row.get("ended_at")?,
         last_heartbeat_at: row.get("last_heartbeat_at")?,
         end_reason: row.get("end_reason")?,
+        cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
     })
 }

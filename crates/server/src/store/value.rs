@@ -106,6 +106,7 @@ as_text!(
     omoi_protocol::AgentId,
     omoi_protocol::ResultId,
     omoi_protocol::TokenId,
+    omoi_protocol::CallId,
 );
 
 /// One row of an answer.

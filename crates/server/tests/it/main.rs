@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod app;
+mod stand_in;
 mod viewer;
 mod wire;
 mod work;
@@ -17,6 +18,9 @@ mod event;
 mod lease;
 mod live;
 mod message;
+mod model_budget;
+mod model_gateway;
+mod model_trouble;
 mod project;
 mod restart;
 mod result;
