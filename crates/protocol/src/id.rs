@@ -83,6 +83,8 @@ ids! {
     TokenId, "tok";
     /// One line of the log of what sandboxes reached for.
     EgressId, "egr";
+    /// One call to a model.
+    CallId, "call";
 }
 
 /// An event's name: its place in the one order of everything that is stored.

@@ -1,6 +1,7 @@
 //! The words that the server, the worker, the command line and the pages share. Data only: no I/O, no rules.
 
 pub mod agent;
+pub mod cost;
 pub mod egress;
 pub mod event;
 pub mod id;

@@ -31,6 +31,9 @@ pub struct Sandbox {
     pub last_heartbeat_at: Option<Timestamp>,
     /// Why it ended, in one word.
     pub end_reason: Option<String>,
+    /// What its model calls have cost.
+    #[serde(default)]
+    pub cost_usd: f64,
     pub place: Place,
     /// What it started from.
     pub base_commit: Option<String>,

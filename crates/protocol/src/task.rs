@@ -90,6 +90,10 @@ pub struct TaskPatch {
     pub description: Option<String>,
     pub priority: Option<Priority>,
     pub deadline_at: Option<Timestamp>,
+    /// Replaces the whole of it.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
+    pub execution_config: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -134,6 +138,13 @@ pub struct Task {
     pub updated_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub completed_at: Option<Timestamp>,
+    /// Why it cannot go on until somebody decides, such as `budget_exceeded: …`. A change to the task or to its
+    /// project's settings takes it away.
+    #[serde(default)]
+    pub waiting_reason: Option<String>,
+    /// What the model calls of all its attempts have cost.
+    #[serde(default)]
+    pub cost_usd: f64,
 }
 
 /// The tasks a task waits for and those that wait for it.

@@ -176,6 +176,24 @@ words! {
         Unnamed = "unnamed",
         NotTls = "not_tls",
     }
+    /// Whose model API a call speaks.
+    Vendor, "vendor" { Anthropic = "anthropic", Openai = "openai" }
+
+    CallState, "call state" {
+        /// Under way.
+        Open = "open",
+        /// Answered to the end.
+        Done = "done",
+        /// The sandbox hung up before the end.
+        HungUp = "hung_up",
+        /// The vendor did not answer, or not to the end.
+        Broken = "broken",
+        /// The server that made the call ended before it.
+        Lost = "lost",
+    }
+
+    /// What a budget is of, from the narrowest on.
+    BudgetLevel, "budget level" { Attempt = "attempt", Task = "task", Project = "project" }
 
     /// What becomes of a task when one it depends on fails or is cancelled.
     DependencyPolicy, "dependency policy" { Block = "block", Skip = "skip", Fail = "fail" }

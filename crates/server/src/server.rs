@@ -10,7 +10,11 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{Config, ServerRole},
-    gateway::door::Doors,
+    gateway::{
+        door::Doors,
+        egress::{self, Egress},
+        model,
+    },
     git::{self, Checkouts, Mirrors},
     http,
     orchestrator::{self, Node, Parts, Places},
@@ -28,6 +32,8 @@ pub enum Error {
     Store(#[from] store::Error),
     #[error(transparent)]
     Git(#[from] git::Error),
+    #[error(transparent)]
+    Model(#[from] model::Error),
 }
 
 pub struct Server {
@@ -51,10 +57,11 @@ impl Server {
         let unusable = |source| Error::Listen { address: config.server.listen.to_string(), source };
         let listener = TcpListener::bind(listen).await.map_err(unusable)?;
         let address = listener.local_addr().map_err(unusable)?;
+        let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
+        let calls = model::Calls::start(&config, &store, &tracker, &stop)?;
         // Shown once: so it is made last, when nothing else can fail.
         let first_token = store.token_create_first().await?.map(|created| created.secret);
 
-        let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
         tracker.spawn(bus.clone().pump(intake, store.clone(), config.live.coalesce, stop.child_token()));
         if store.is_shared() {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
@@ -69,9 +76,12 @@ impl Server {
             bus,
             wake.clone(),
             stop.child_token(),
+            calls,
         );
         if config.server.role != ServerRole::Api {
-            let doors = Doors::new(app.clone(), tracker.clone(), stop.child_token());
+            let resolver = Arc::new(egress::System::default());
+            let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
+            let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
             let parts = parts(&config, clock, store.clone(), doors, wake.clone())?;
             let places = Places::new(parts, config.sandbox, tracker.clone());
             orchestrator::start(&store, places, wake, &tracker, &stop);

@@ -8,6 +8,8 @@ use omoi_protocol::ProviderKind;
 use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
 
+use crate::domain::{money::Usd, price::Tariff};
+
 pub struct Form<T> {
     /// Finishes the sentence "… is not".
     pub accepts: &'static str,
@@ -134,6 +136,28 @@ pub const SECRET: Form<Option<SecretString>> = Form {
     },
     show: |secret| secret.as_ref().map_or(String::new(), |_| "***".to_owned()),
     kind: Kind::Secret,
+};
+
+/// An address that paths are put behind.
+pub const BASE_URL: Form<String> = Form {
+    accepts: "http://HOST or https://HOST, with a path or without, and with no user, password or query",
+    parse: |text| parse_url(text).filter(|url| !url.contains(['?', '#'])),
+    show: String::clone,
+    kind: Kind::Plain,
+};
+
+pub const USD: Form<Usd> = Form {
+    accepts: "an amount in USD such as 20 or 0.5",
+    parse: |text| text.parse().ok(),
+    show: Usd::to_string,
+    kind: Kind::Plain,
+};
+
+pub const PRICES: Form<Vec<Tariff>> = Form {
+    accepts: "a list of prices such as my-model*=3/15/0.3/3.75",
+    parse: |text| parse_list(text, |tariff| tariff.parse().ok()),
+    show: |tariffs| tariffs.iter().map(Tariff::to_string).collect::<Vec<_>>().join(","),
+    kind: Kind::List,
 };
 
 pub const HOSTS: Form<Vec<String>> = Form {

@@ -6,8 +6,14 @@ use std::{path::PathBuf, time::Duration};
 use omoi_protocol::ProviderKind;
 use secrecy::SecretString;
 
-use super::{DatabaseUrl, Error, HostPort, LogFormat, ServerRole, SqliteSynchronous, form::*, load::Reader};
-use crate::domain::egress::{Cidr, Pattern};
+use super::{
+    DatabaseUrl, Error, HostPort, LogFormat, Secret, ServerRole, SqliteSynchronous, form::*, load::Reader,
+};
+use crate::domain::{
+    egress::{Cidr, Pattern},
+    money::Usd,
+    price::Tariff,
+};
 
 /// What is known of a key before any value is read.
 #[derive(Debug)]
@@ -346,6 +352,44 @@ config! {
         connect_timeout: Duration, PERIOD, "10s", ["OMOI_EGRESS_CONNECT_TIMEOUT"];
         /// How long a connection may carry nothing before it is closed.
         idle_timeout: Duration, PERIOD, "5m", ["OMOI_EGRESS_IDLE_TIMEOUT"];
+    }
+
+    /// Model calls of sandboxes, which reach a vendor through the server: it adds the key and counts the cost.
+    model: Model {
+        /// Where the Anthropic Messages API is, without /v1; any compatible address will do.
+        anthropic_base_url: String, BASE_URL, "https://api.anthropic.com",
+            ["OMOI_MODEL_ANTHROPIC_BASE_URL", "ANTHROPIC_BASE_URL"];
+        /// The key for it. Empty: sandboxes cannot call it.
+        anthropic_api_key: Secret, Secret::FORM, "", ["OMOI_MODEL_ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"];
+        /// Where the OpenAI API is, with its /v1; any compatible address will do.
+        openai_base_url: String, BASE_URL, "https://api.openai.com/v1",
+            ["OMOI_MODEL_OPENAI_BASE_URL", "OPENAI_BASE_URL"];
+        /// The key for it. Empty: sandboxes cannot call it.
+        openai_api_key: Secret, Secret::FORM, "", ["OMOI_MODEL_OPENAI_API_KEY", "OPENAI_API_KEY"];
+        /// Prices of models, in USD per million tokens of input, output, cache read and cache write; the last two may
+        /// be left out. The first that fits counts. The list prices of Claude and OpenAI models are known and come
+        /// behind these; a model without a price has the dearest of all.
+        prices: Vec<Tariff>, PRICES, "", ["OMOI_MODEL_PRICES"];
+        /// What one attempt may spend, where its task sets no max_total_cost_usd; 0: no limit.
+        attempt_budget_usd: Usd, USD, "20", ["OMOI_MODEL_ATTEMPT_BUDGET_USD"];
+        /// What all attempts at one task may spend together, where the task sets no budget_usd; 0: no limit.
+        task_budget_usd: Usd, USD, "0", ["OMOI_MODEL_TASK_BUDGET_USD"];
+        /// What one project may spend, where its settings have no budget_usd; 0: no limit.
+        project_budget_usd: Usd, USD, "0", ["OMOI_MODEL_PROJECT_BUDGET_USD"];
+        /// Size of one request to a model.
+        body_bytes_max: usize, SIZE, "32MiB", ["OMOI_MODEL_BODY_BYTES_MAX"];
+        /// Calls of one sandbox that may be under way together.
+        sandbox_calls_max: usize, count(), "16", ["OMOI_MODEL_SANDBOX_CALLS_MAX"];
+        /// Calls of all sandboxes that may be under way together in one process.
+        calls_max: usize, count(), "128", ["OMOI_MODEL_CALLS_MAX"];
+        /// How long to wait for a connection to the vendor.
+        connect_timeout: Duration, PERIOD, "10s", ["OMOI_MODEL_CONNECT_TIMEOUT"];
+        /// How long to wait for the beginning of an answer.
+        first_byte_timeout: Duration, PERIOD, "10m", ["OMOI_MODEL_FIRST_BYTE_TIMEOUT"];
+        /// How long an answer that has begun may pause.
+        chunk_timeout: Duration, PERIOD, "2m", ["OMOI_MODEL_CHUNK_TIMEOUT"];
+        /// How long one call may take in all.
+        call_timeout: Duration, PERIOD, "1h", ["OMOI_MODEL_CALL_TIMEOUT"];
     }
 
     /// The log, on standard error.

@@ -13,7 +13,7 @@ mod value;
 pub use error::Error;
 pub use key::*;
 pub use load::{Entry, Flag, Origin, Resolved, load};
-pub use value::{DatabaseUrl, HostPort, LogFormat, ServerRole, SqliteSynchronous};
+pub use value::{DatabaseUrl, HostPort, LogFormat, Secret, ServerRole, SqliteSynchronous};
 
 #[cfg(test)]
 mod tests;

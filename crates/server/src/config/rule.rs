@@ -3,7 +3,7 @@
 use super::{Config, Entry, Error};
 
 pub(super) fn check(config: &Config, entries: &[Entry]) -> Result<(), Error> {
-    let Config { limits, lease, message, retry, agent, .. } = config;
+    let Config { limits, lease, message, retry, agent, model, .. } = config;
     let rules = [
         (
             limits.event_bytes_max <= limits.body_bytes_max,
@@ -33,6 +33,18 @@ pub(super) fn check(config: &Config, entries: &[Entry]) -> Result<(), Error> {
         (
             agent.heartbeat_ttl_running < lease.duration,
             ("agent.heartbeat_ttl_running", "must be shorter than", "lease.duration"),
+        ),
+        (
+            model.first_byte_timeout <= model.call_timeout,
+            ("model.first_byte_timeout", "may not exceed", "model.call_timeout"),
+        ),
+        (
+            model.chunk_timeout <= model.call_timeout,
+            ("model.chunk_timeout", "may not exceed", "model.call_timeout"),
+        ),
+        (
+            model.sandbox_calls_max <= model.calls_max,
+            ("model.sandbox_calls_max", "may not exceed", "model.calls_max"),
         ),
     ];
     match rules.into_iter().find(|(holds, _)| !holds) {

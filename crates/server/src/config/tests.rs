@@ -46,6 +46,9 @@ fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
         ("limits.event_bytes_max", "1MiB", "2MiB", "3KiB", "4B"),
         ("limits.requests_per_second", "20000", "0", "1", "2"),
         ("retry.jitter", "0.25", "0.5", "0", "1"),
+        ("model.anthropic_base_url", "https://api.anthropic.com", "http://a", "https://b/c", "http://d:1"),
+        ("model.prices", "", "a=1/2/3/4", "b*=1/2/1/1", "*=0/0/0/0,c=1/2/1/0.5"),
+        ("model.attempt_budget_usd", "20", "0.5", "0", "1.000000001"),
         ("log.format", "human", "json", "human", "json"),
         ("log.filter", "info", "warn", "omoi=debug,warn", "off"),
         ("store.sqlite_synchronous", "full", "normal", "full", "normal"),
@@ -156,6 +159,9 @@ fn values_that_contradict_each_other_are_refused_with_both_keys() {
         ("agent: { missed_failed: 1 }", "agent.missed_degraded", "agent.missed_failed"),
         ("lease: { duration: 30s }", "agent.heartbeat_ttl_idle", "lease.duration"),
         ("agent: { heartbeat_ttl_running: 2m }", "agent.heartbeat_ttl_running", "lease.duration"),
+        ("model: { first_byte_timeout: 2h }", "model.first_byte_timeout", "model.call_timeout"),
+        ("model: { chunk_timeout: 2h }", "model.chunk_timeout", "model.call_timeout"),
+        ("model: { calls_max: 1 }", "model.sandbox_calls_max", "model.calls_max"),
     ] {
         let refusal = refusal(yaml, &[], &[]);
         assert!(refusal.starts_with(key) && refusal.contains(other), "{refusal}");
@@ -169,10 +175,17 @@ fn a_secret_shows_nowhere() {
     let shown = entry(&resolved, "database.url");
     assert_eq!((shown.value.as_str(), shown.secret), ("postgres://omoi:***@db/omoi", true));
     assert!(!format!("{resolved:?}").contains("hidden"));
+    let keys = [("ANTHROPIC_API_KEY", "sk-hidden"), ("OPENAI_API_KEY", "hidden-2")];
+    let resolved = load_from("", &keys, &[]).unwrap();
+    let shown = entry(&resolved, "model.anthropic_api_key");
+    assert_eq!((shown.value.as_str(), shown.secret), ("***", true));
+    assert_eq!(resolved.config.model.anthropic_api_key.expose(), Some("sk-hidden"));
+    assert!(!format!("{resolved:?}").contains("hidden"));
 
     for (yaml, env) in [
         ("", [("DATABASE_URL", "mysql://omoi:hidden@db/omoi")].as_slice()),
         ("database: { url: [hidden] }", &[]),
+        ("", &[("OPENAI_API_KEY", "hidden key")]),
         ("database: { url: 'hidden }", &[]),
         ("database:\n  url: hidden: x\n", &[]),
         ("database:\n  url: hidden\n bad indent", &[]),

@@ -24,6 +24,10 @@ pub enum DatabaseUrl {
     Postgres(SecretString),
 }
 
+/// A key that may be set, and shows nowhere.
+#[derive(Debug, Clone, Default)]
+pub struct Secret(Option<SecretString>);
+
 macro_rules! choices {
     ($($(#[$doc:meta])* $name:ident, $accepts:literal { $($(#[$about:meta])* $variant:ident = $word:literal),+ })+) => {$(
         $(#[$doc])*
@@ -81,6 +85,25 @@ impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port } = self;
         if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
+}
+
+impl Secret {
+    pub(super) const FORM: Form<Self> = Form {
+        accepts: "empty, or a key of visible ASCII characters",
+        parse: |text| text.bytes().all(|b| b.is_ascii_graphic()).then(|| Self::from(text)),
+        show: |secret| if secret.0.is_some() { "***".to_owned() } else { String::new() },
+        kind: Kind::Secret,
+    };
+
+    pub fn expose(&self) -> Option<&str> {
+        self.0.as_ref().map(|secret| secret.expose_secret())
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self((!text.is_empty()).then(|| text.into()))
     }
 }
 

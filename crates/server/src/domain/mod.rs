@@ -13,4 +13,7 @@ pub mod branch;
 pub mod commit;
 pub mod graph;
 
+pub mod budget;
 pub mod egress;
+pub mod money;
+pub mod price;

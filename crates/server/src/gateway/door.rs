@@ -15,6 +15,7 @@ use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service;
 
+use super::egress::{self, Egress, SandboxContext};
 use crate::sandbox::DoorSockets;
 
 /// Requests of one sandbox that are open together.
@@ -33,14 +34,15 @@ pub struct Doors(Arc<Shared>);
 
 struct Shared {
     app: Router,
+    egress: Egress,
     tracker: TaskTracker,
     stop: CancellationToken,
     open: Mutex<HashMap<SandboxId, CancellationToken>>,
 }
 
 impl Doors {
-    pub fn new(app: Router, tracker: TaskTracker, stop: CancellationToken) -> Self {
-        Self(Arc::new(Shared { app, tracker, stop, open: Mutex::new(HashMap::new()) }))
+    pub fn new(app: Router, egress: Egress, tracker: TaskTracker, stop: CancellationToken) -> Self {
+        Self(Arc::new(Shared { app, egress, tracker, stop, open: Mutex::new(HashMap::new()) }))
     }
 
     pub fn is_open(&self, id: &SandboxId) -> bool {
@@ -48,13 +50,15 @@ impl Doors {
     }
 
     /// Serves the sockets until the door is closed.
-    pub fn open_for(&self, id: &SandboxId, _project: &ProjectId, sockets: DoorSockets) -> io::Result<()> {
+    pub fn open_for(&self, id: &SandboxId, project: &ProjectId, sockets: DoorSockets) -> io::Result<()> {
         let stop = self.0.stop.child_token();
         let api = listener(sockets.api)?;
-        let _proxy = listener(sockets.proxy)?;
+        let proxy = listener(sockets.proxy)?;
         if let Some(before) = self.open().insert(id.clone(), stop.clone()) {
             before.cancel();
         }
+        let sandbox = SandboxContext { sandbox_id: id.clone(), project_id: project.clone() };
+        self.0.tracker.spawn(egress::serve(proxy, sandbox, self.0.egress.clone(), stop.clone()));
         self.0.tracker.spawn(serve(api, id.clone(), self.0.app.clone(), self.0.tracker.clone(), stop));
         Ok(())
     }

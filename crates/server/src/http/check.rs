@@ -17,6 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::domain::egress::Settings;
 
+use crate::domain::budget;
+
 pub trait Valid {
     /// What is wrong, naming the field.
     fn check(&self) -> Result<(), String>;
@@ -60,7 +62,8 @@ fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String>
 
 /// What a project's settings say of the network must be readable.
 fn network(settings: Option<&Map<String, Value>>) -> Result<(), String> {
-    settings.map_or(Ok(()), |settings| Settings::parse(settings).map(|_| ()).map_err(|error| error.to_string()))
+    settings
+        .map_or(Ok(()), |settings| Settings::parse(settings).map(|_| ()).map_err(|error| error.to_string()))
 }
 
 impl Valid for NewProject {
@@ -70,7 +73,8 @@ impl Valid for NewProject {
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         text("default_branch", &self.default_branch, 1, 200)?;
         network(Some(&self.settings))?;
-        range("max_concurrent", self.max_concurrent, 0, 10_000)
+        range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+        budget::check(&self.settings)
     }
 }
 
@@ -81,7 +85,8 @@ impl Valid for ProjectPatch {
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
         network(self.settings.as_ref())?;
-        range("max_concurrent", self.max_concurrent, 0, 10_000)
+        range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+        self.settings.as_ref().map_or(Ok(()), budget::check)
     }
 }
 
@@ -109,14 +114,16 @@ impl Valid for NewTask {
         texts("owned_files", &self.owned_files, 1_000)?;
         range("dependencies", Some(self.dependencies.len() as i64), 0, 1_000)?;
         range("max_retries", self.max_retries, 0, 100)?;
-        range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)
+        range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
+        budget::check(&self.execution_config)
     }
 }
 
 impl Valid for TaskPatch {
     fn check(&self) -> Result<(), String> {
         some("title", self.title.as_ref(), 1, 500)?;
-        some("description", self.description.as_ref(), 0, 100_000)
+        some("description", self.description.as_ref(), 0, 100_000)?;
+        self.execution_config.as_ref().map_or(Ok(()), budget::check)
     }
 }
 

@@ -67,11 +67,7 @@ impl FromRequest<Api> for JsonBytes {
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         says_json(&parts.headers)?;
-        let reading = read(&parts.headers, body, api.limits.body_bytes_max);
-        let bytes = tokio::time::timeout(api.limits.request_timeout, reading).await.unwrap_or_else(|_| {
-            let detail = "the body did not arrive within limits.request_timeout";
-            Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail))
-        })?;
+        let bytes = read_within(api, &parts.headers, body, api.limits.body_bytes_max).await?;
         scan(&bytes, api.limits.json_depth_max)?;
         Ok(Self(bytes))
     }
@@ -87,6 +83,15 @@ fn says_json(headers: &HeaderMap) -> ApiResult<()> {
             Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail))
         }
     }
+}
+
+/// The whole body, if it is not too large and does not take too long.
+pub async fn read_within(api: &Api, headers: &HeaderMap, body: Body, limit: usize) -> ApiResult<Bytes> {
+    let reading = read(headers, body, limit);
+    tokio::time::timeout(api.limits.request_timeout, reading).await.unwrap_or_else(|_| {
+        let detail = "the body did not arrive within limits.request_timeout";
+        Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", detail))
+    })
 }
 
 async fn read(headers: &HeaderMap, body: Body, limit: usize) -> ApiResult<Bytes> {

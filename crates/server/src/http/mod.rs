@@ -1,17 +1,18 @@
 //! HTTP: the routes on one page. Handlers extract, call one thing of the store and answer; nothing here can run work.
 
-mod problem;
+pub(crate) mod problem;
 
-mod extract;
+pub(crate) mod extract;
 
 mod check;
 mod page;
 
-mod auth;
+pub(crate) mod auth;
 mod front;
 
 mod agent;
 mod command;
+mod cost;
 mod egress;
 mod event;
 mod health;
@@ -42,6 +43,7 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{self, Config, ServerRole},
+    gateway,
     store::Store,
 };
 use auth::Gate;
@@ -99,6 +101,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(task::routes())
         .merge(agent::routes())
         .merge(token::routes())
+        .merge(cost::routes())
         .merge(live::routes())
         .merge(openapi::routes())
 }
@@ -111,6 +114,7 @@ pub fn router(
     bus: Bus,
     wake: Arc<Notify>,
     stop: CancellationToken,
+    calls: gateway::model::Calls,
 ) -> Router {
     let serves_api = config.server.role != ServerRole::Orchestrator;
     let own_hosts = own_hosts(&config, address);
@@ -133,7 +137,10 @@ pub fn router(
     if serves_api {
         routes = routes.merge(described());
     }
-    let (router, _) = routes.split_for_parts();
+    let (mut router, _) = routes.split_for_parts();
+    if serves_api {
+        router = router.merge(gateway::model::routes(api.clone(), calls));
+    }
     router
         .fallback(pages::page)
         .layer(CatchPanicLayer::custom(|_| internal()))

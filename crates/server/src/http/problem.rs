@@ -63,6 +63,11 @@ impl ApiError {
         matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
     }
 
+    /// Status, code, detail and when to try again: for answers of another shape.
+    pub fn into_parts(self) -> (StatusCode, String, String, Option<Duration>) {
+        (self.status, self.code, self.detail, self.retry_after)
+    }
+
     pub fn detail(&self) -> &str {
         &self.detail
     }

@@ -14,6 +14,7 @@ pub struct Report {
     pub tasks_touched: usize,
     pub messages_expired: usize,
     pub agents_degraded: usize,
+    pub calls_lost: usize,
 }
 
 pub async fn upkeep(store: &Store) -> Result<Report, Error> {
@@ -23,5 +24,6 @@ pub async fn upkeep(store: &Store) -> Result<Report, Error> {
         tasks_touched: store.task_upkeep(LIMIT).await?,
         messages_expired: store.message_expire(LIMIT).await?,
         agents_degraded: store.agent_degrade(LIMIT).await?,
+        calls_lost: store.call_sweep(LIMIT).await?,
     })
 }

@@ -35,6 +35,11 @@ impl Ask {
         self.raw(&format!("{condition} (${}, ${n})", n - 1));
     }
 
+    /// All of them, in no order: for sums.
+    pub fn all(self) -> (String, Vec<Value>) {
+        (self.sql, self.values)
+    }
+
     pub fn order_limit(mut self, order: &str, limit: usize) -> (String, Vec<Value>) {
         self.values.push(limit.into());
         (format!("{} ORDER BY {order} LIMIT ${}", self.sql, self.values.len()), self.values)

@@ -7,7 +7,7 @@ use omoi_protocol::{
 };
 
 use super::{
-    Error, Store, Tx, event, sandbox,
+    Error, Store, Tx, sandbox, system,
     value::{Row, params},
 };
 
@@ -37,8 +37,12 @@ impl Store {
             for line in &lines {
                 upsert(tx, &id, line).await?;
             }
-            let payloads: Vec<Payload> = denials.iter().map(payload).collect();
-            event::append_system(tx, &id, &payloads).await
+            for denial in &denials {
+                let payload = payload(denial);
+                let data = payload.to_value().unwrap_or_default();
+                system::append(tx, &id, payload.event_type(), &data).await?;
+            }
+            Ok(())
         })
         .await
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, btree_map::Entry as Slot};
 use jiff::Timestamp;
 use omoi_protocol::{
     EventId, EventSource, SandboxId, SandboxStatus,
-    event::{NewEvent, Payload, StoredEvent},
+    event::{NewEvent, StoredEvent},
     sandbox::{EventPage, EventReceived, HeartbeatSummary, Trajectory},
 };
 use serde_json::{Value as Json, value::RawValue};
@@ -18,7 +18,7 @@ use super::{
     job::Answer,
     keep, message,
     sandbox::{self, Reporter},
-    transition,
+    system, transition,
     value::{Row, params},
 };
 use crate::domain::report;
@@ -29,8 +29,6 @@ const MESSAGE_INJECTED: &str = "agent.message_injected";
 pub struct Append {
     pub sandbox_id: SandboxId,
     pub events: Vec<NewEvent>,
-    /// Told by the server about the sandbox: no sign of life of it, and never too late.
-    told: bool,
     placed: Vec<Placed>,
     answer: Option<Result<Vec<EventReceived>, Error>>,
     reply: Answer<Vec<EventReceived>>,
@@ -48,10 +46,9 @@ impl Append {
     pub(super) fn new(
         sandbox_id: SandboxId,
         events: Vec<NewEvent>,
-        told: bool,
         reply: Answer<Vec<EventReceived>>,
     ) -> Self {
-        Self { sandbox_id, events, told, placed: Vec::new(), answer: None, reply }
+        Self { sandbox_id, events, placed: Vec::new(), answer: None, reply }
     }
 
     /// After commit: the answer, now that the rows have their positions.
@@ -158,7 +155,7 @@ async fn streams(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<Sandbox
 
 /// Checks everything before it changes anything: a refused append leaves no trace.
 async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Result<(), Error> {
-    if !append.told && stream.reporter.reports_until.is_some_and(|until| until <= tx.now()) {
+    if stream.reporter.reports_until.is_some_and(|until| until <= tx.now()) {
         return Err(Error::TokenEnded);
     }
     let mut known = Vec::with_capacity(append.events.len());
@@ -186,7 +183,7 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
     for (event, known) in append.events.iter().zip(known) {
         let placed = match known {
             Some(placed) => placed,
-            None => store_one(tx, event, stream, append.told).await?,
+            None => store_one(tx, event, stream).await?,
         };
         append.placed.push(placed);
     }
@@ -241,9 +238,9 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
     }
 }
 
-async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream, told: bool) -> Result<Placed, Error> {
+async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result<Placed, Error> {
     stream.last_seq += 1;
-    stream.heard |= !told;
+    stream.heard = true;
     stream.beat |= report::is_heartbeat(&event.event_type);
     if let Some(n) = event.worker_seq {
         stream.last_worker_seq = n;
@@ -261,7 +258,7 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream, told: boo
     } else if event.event_type == MESSAGE_INJECTED {
         message::injected_by_event(tx, &stream.reporter.id, event.event_data.get()).await?;
     }
-    if !told && stream.reporter.status == SandboxStatus::Creating {
+    if stream.reporter.status == SandboxStatus::Creating {
         sandbox::set_running(tx, &mut stream.reporter).await?;
     }
     tx.writes += 1;
@@ -280,44 +277,6 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream, told: boo
     Ok(Placed::New { row: tx.rows.len() - 1, refused })
 }
 
-/// Events that the system adds to a sandbox's stream: no sign of life of its worker.
-pub(super) async fn append_system(tx: &mut Tx, id: &SandboxId, payloads: &[Payload]) -> Result<(), Error> {
-    if payloads.is_empty() {
-        return Ok(());
-    }
-    let (mut seq, worker_last) = last_numbers(tx, id).await?;
-    for payload in payloads {
-        seq += 1;
-        tx.writes += 1;
-        tx.rows.push(Entry {
-            pos: 0,
-            entity_type: Cow::Borrowed("sandbox"),
-            entity_id: id.to_string(),
-            seq: Some(seq),
-            worker_seq: None,
-            worker_last,
-            event_type: payload.event_type().to_owned(),
-            source: EventSource::System,
-            data: payload.to_raw().get().to_owned(),
-            created_at: tx.now,
-        });
-        super::bulk::upsert_counts(tx, &[(id.as_str(), payload.event_type(), 1)], tx.now).await?;
-    }
-    Ok(())
-}
-
-/// The last `seq` of a sandbox and its worker's last number, those in the outbox included.
-async fn last_numbers(tx: &mut Tx, id: &SandboxId) -> Result<(i64, i64), Error> {
-    let waiting = tx.rows.iter().rev().find(|row| row.entity_id == id.as_str() && row.seq.is_some());
-    if let Some(row) = waiting {
-        return Ok((row.seq.unwrap_or(0), row.worker_last));
-    }
-    let sql = "SELECT seq, worker_last FROM events WHERE entity_id = $1 AND seq IS NOT NULL \
-               ORDER BY seq DESC LIMIT 1";
-    let row = tx.query_one(sql, params![id]).await?;
-    row.map_or(Ok((0, 0)), |row| Ok((row.get("seq")?, row.get("worker_last")?)))
-}
-
 async fn count(tx: &mut Tx, streams: &HashMap<SandboxId, Stream>) -> Result<(), Error> {
     let now = tx.now();
     let counts: Vec<_> = streams
@@ -334,20 +293,13 @@ impl Store {
         id: &SandboxId,
         events: Vec<NewEvent>,
     ) -> Result<Vec<EventReceived>, Error> {
-        self.append(id.clone(), events, false).await
+        self.append(id.clone(), events).await
     }
 
     /// Stores what the server itself has to tell about a sandbox.
     pub async fn event_tell(&self, id: &SandboxId, event_type: &str, data: &Json) -> Result<(), Error> {
-        let event_data = serde_json::value::to_raw_value(data)
-            .map_err(|error| Error::invalid("event_data", error.to_string()))?;
-        let event = NewEvent {
-            event_type: event_type.to_owned(),
-            event_data,
-            source: EventSource::System,
-            worker_seq: None,
-        };
-        self.append(id.clone(), vec![event], true).await.map(|_| ())
+        let (id, event_type, data) = (id.clone(), event_type.to_owned(), data.clone());
+        self.write(async move |tx| system::append(tx, &id, &event_type, &data).await).await
     }
 
     /// A page, newest first. `before` and `after` bound it by `seq`.

@@ -5,6 +5,7 @@ use super::{Error, Tx, postgres::MIGRATION_LOCK, sqlite, tx::Conn, value::params
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001_foundation.sql")),
     (2, include_str!("migrations/0002_place.sql")),
+    (3, include_str!("migrations/0003_model_calls.sql")),
     (4, include_str!("migrations/0004_egress.sql")),
 ];
 
@@ -34,8 +35,10 @@ async fn pending(tx: &mut Tx) -> Result<usize, Error> {
             format!("the database is at schema {done}, newer than this program's {newest}; use a newer omoi");
         return Err(Error::invalid("schema_too_new", detail));
     }
+    let rows = tx.query("SELECT version FROM schema_migrations", params![]).await?;
+    let have: Vec<i64> = rows.iter().map(|row| row.get("version")).collect::<Result<_, _>>()?;
     let mut ran = 0;
-    for (version, sql) in MIGRATIONS.iter().filter(|(version, _)| *version > done) {
+    for (version, sql) in MIGRATIONS.iter().filter(|(version, _)| !have.contains(version)) {
         batch(tx, sql).await?;
         tx.execute("INSERT INTO schema_migrations (version) VALUES ($1)", params![*version]).await?;
         ran += 1;

@@ -10,6 +10,7 @@ mod ask;
 mod audit;
 mod blob;
 mod bulk;
+mod call;
 mod claim;
 mod command;
 mod dependency;
@@ -28,6 +29,7 @@ mod result;
 mod rules;
 mod sandbox;
 mod sqlite;
+mod system;
 mod task;
 mod thread;
 mod ticket;
@@ -45,6 +47,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
+    call::{CallFilter, EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
     egress::Denial,
     entry::Entry,
     error::Error,
@@ -157,14 +160,9 @@ impl Store {
         self.received(answer).await
     }
 
-    async fn append(
-        &self,
-        id: SandboxId,
-        events: Vec<NewEvent>,
-        told: bool,
-    ) -> Result<Vec<EventReceived>, Error> {
+    async fn append(&self, id: SandboxId, events: Vec<NewEvent>) -> Result<Vec<EventReceived>, Error> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Item::Append(Append::new(id, events, told, reply)))?;
+        self.enqueue(Item::Append(Append::new(id, events, reply)))?;
         self.received(answer).await
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     config::Config,
-    domain::{retry::Policy, score::Weights},
+    domain::{budget, price::Prices, retry::Policy, score::Weights},
 };
 
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct Rules {
     pub agent_ttl_running: Duration,
     pub agent_missed_degraded: u32,
     pub agent_missed_failed: u32,
+    pub prices: Prices,
+    pub budgets: budget::Defaults,
 }
 
 impl Rules {
@@ -59,6 +61,12 @@ impl Rules {
             agent_ttl_running: config.agent.heartbeat_ttl_running,
             agent_missed_degraded: config.agent.missed_degraded,
             agent_missed_failed: config.agent.missed_failed,
+            prices: Prices::new(&config.model.prices),
+            budgets: budget::Defaults {
+                attempt: config.model.attempt_budget_usd,
+                task: config.model.task_budget_usd,
+                project: config.model.project_budget_usd,
+            },
         }
     }
 }

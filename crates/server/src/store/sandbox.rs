@@ -15,11 +15,12 @@ use super::{
     transition::{self, Note},
     value::{Row, params},
 };
-use crate::domain::task::TaskEvent;
+use crate::domain::{money::Usd, task::TaskEvent};
 
 const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, generation, lease_expires_at, \
                        branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
-                       base_commit, isolation, kept, place_error";
+                       base_commit, isolation, kept, place_error, \
+                       (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent";
 
 /// A sandbox as the sender of a report.
 #[derive(Debug)]
@@ -166,6 +167,7 @@ pub(super) async fn insert(
         isolation: None,
         kept: None,
         place_error: None,
+        cost_usd: 0.0,
     };
     tx.execute(
         "INSERT INTO sandboxes (id, task_id, project_id, agent_id, provider, status, live, generation, \
@@ -354,6 +356,7 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         isolation: json_opt(row, "isolation")?,
         kept: json_opt(row, "kept")?,
         place_error: row.get("place_error")?,
+        cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
     })
 }
 

@@ -14,6 +14,7 @@ use super::{
     value::{Row, params},
 };
 use crate::domain::{
+    money::Usd,
     score::{self, Facts, RankClass},
     task::TaskEvent,
 };
@@ -22,7 +23,8 @@ const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task_id, t.phas
     t.description, t.priority, t.status, t.generation, t.branch_name, t.dependency_policy, t.unmet_dependencies, \
     t.dependants_pending, t.required_capabilities, t.owned_files, t.retry_count, t.max_retries, t.not_before, \
     t.timeout_seconds, t.deadline_at, t.execution_config, t.result, t.failure_kind, t.error_message, t.created_at, \
-    t.updated_at, t.started_at, t.completed_at, \
+    t.updated_at, t.started_at, t.completed_at, t.waiting_reason, \
+    (SELECT m.spent FROM spend m WHERE m.level = 'task' AND m.entity_id = t.id) AS spent, \
     (SELECT s.id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS sandbox_id, \
     (SELECT s.agent_id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS agent_id, \
     (SELECT string_agg(d.depends_on, ',') FROM dependencies d WHERE d.task_id = t.id) AS depends_on";
@@ -88,7 +90,8 @@ impl Store {
         self.write(async move |tx| {
             must_exist(tx, &id).await?;
             let sql = "UPDATE tasks SET title = COALESCE($2, title), description = COALESCE($3, description), \
-                       priority = COALESCE($4, priority), deadline_at = COALESCE($5, deadline_at), updated_at = $6 \
+                       priority = COALESCE($4, priority), deadline_at = COALESCE($5, deadline_at), \
+                       execution_config = COALESCE($6, execution_config), waiting_reason = NULL, updated_at = $7 \
                        WHERE id = $1";
             let values = params![
                 &id,
@@ -96,6 +99,7 @@ impl Store {
                 patch.description.as_deref(),
                 patch.priority.map(Priority::as_str),
                 patch.deadline_at,
+                patch.execution_config.clone().map(|config| Json::Object(config).to_string()),
                 tx.now
             ];
             tx.execute(sql, values).await?;
@@ -389,6 +393,9 @@ fn read(row: &Row, score: f64) -> Result<Task, Error> {
         updated_at: row.get("updated_at")?,
         started_at: row.get("started_at")?,
         completed_at: row.get("completed_at")?,
+        // Nothing is waited for at the end.
+        waiting_reason: row.get::<Option<String>>("waiting_reason")?.filter(|_| !status.is_final()),
+        cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
     })
 }
 

@@ -108,6 +108,7 @@ as_text!(
     omoi_protocol::ResultId,
     omoi_protocol::TokenId,
     omoi_protocol::EgressId,
+    omoi_protocol::CallId,
 );
 
 /// One row of an answer.

@@ -3,6 +3,7 @@
 
 mod app;
 mod repository;
+mod stand_in;
 mod viewer;
 mod wire;
 mod work;
@@ -20,6 +21,9 @@ mod lease;
 mod live;
 mod message;
 mod mirror;
+mod model_budget;
+mod model_gateway;
+mod model_trouble;
 mod project;
 mod restart;
 mod result;

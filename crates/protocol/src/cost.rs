@@ -1,0 +1,56 @@
+//! What model calls cost: one record per call, and sums.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{CallId, CallState, ProjectId, SandboxId, TaskId, Vendor};
+
+/// One call to a model. What was said is not kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ModelCall {
+    pub id: CallId,
+    pub sandbox_id: SandboxId,
+    pub task_id: Option<TaskId>,
+    pub project_id: Option<ProjectId>,
+    pub vendor: Vendor,
+    pub model: String,
+    pub state: CallState,
+    /// The status of the vendor's answer, once there is one.
+    pub status_code: Option<u16>,
+    pub stop_reason: Option<String>,
+    /// Without those that were read from or written to the vendor's cache.
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_write_tokens: u64,
+    pub cost_usd: f64,
+    /// Some of the tokens or the price are a guess, because nobody told them.
+    pub estimated: bool,
+    pub request_bytes: u64,
+    pub first_byte_ms: Option<u64>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CostTotals {
+    pub calls: u64,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_write_tokens: u64,
+    pub cost_usd: f64,
+}
+
+/// Calls newest first, with the sums of all that were asked for, on this page or not.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CostPage {
+    pub items: Vec<ModelCall>,
+    /// `cursor` of the following page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    pub totals: CostTotals,
+}

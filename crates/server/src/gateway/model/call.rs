@@ -1,0 +1,264 @@
+//! One call, from its admission to its record. It runs by itself: whoever asked may go at any moment, and the call still
+//! ends, and is booked with what was counted.
+
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use omoi_protocol::{CallState, Vendor};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use super::{
+    calls::{Calls, UnderWay},
+    meter::{Form, Meter, Reading},
+    redact::Redactor,
+    refusal::Refusal,
+    slot::Slot,
+    upstream::returned,
+};
+use crate::store::{EndedCall, Error, NewCall, Opened};
+
+/// How long a call waits for others to give back what they have reserved of the budget.
+const ROOM_WAIT: Duration = Duration::from_secs(10);
+/// How often it looks, should the others be in another process.
+const ROOM_LOOK: Duration = Duration::from_millis(250);
+/// How often a store that does not answer is asked again to book a call; afterwards the call counts as lost.
+const BOOK_TRIES: u32 = 40;
+const BOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// The beginning of an answer.
+pub struct Head {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+}
+
+/// The answer broke off. Whoever reads it finds the connection cut, and so no end that could be taken for one.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the answer of the model API broke off")]
+pub struct Broken;
+
+pub type HeadSender = oneshot::Sender<Result<Head, Refusal>>;
+pub type BodySender = mpsc::Sender<Result<Bytes, Broken>>;
+
+pub struct Call {
+    pub calls: Calls,
+    pub vendor: Vendor,
+    pub request: reqwest::RequestBuilder,
+    pub request_bytes: u64,
+    /// None for what costs nothing and is not recorded.
+    pub booking: Option<NewCall>,
+    /// Held until the end.
+    pub slot: Slot,
+}
+
+/// What becomes of a call while it runs.
+struct Course {
+    started: Instant,
+    status: Option<StatusCode>,
+    first_byte: Option<Duration>,
+    meter: Option<Meter>,
+    /// Whether the vendor may have done anything for it.
+    sent: bool,
+    /// The answer in place of the vendor's, given when the call is booked.
+    refusal: Option<(HeadSender, Refusal)>,
+}
+
+impl Call {
+    pub async fn run(self, mut head: HeadSender, body: BodySender) {
+        // Announced before it is admitted, so that it is kept alive from the first moment on.
+        let under_way = self.booking.as_ref().map(|booking| self.calls.enter(&booking.id));
+        if let Some(booking) = &self.booking
+            && let Err(refusal) = admit(&self.calls, booking, &mut head).await
+        {
+            let _ = head.send(Err(refusal));
+            return;
+        }
+        let Self { calls, vendor, request, request_bytes, booking, slot } = self;
+        let mut course = Course {
+            started: Instant::now(),
+            status: None,
+            first_byte: None,
+            meter: None,
+            sent: false,
+            refusal: None,
+        };
+        let state = tokio::select! {
+            state = course.run(&calls, vendor, request, head, &body) => state,
+            () = cut(under_way.as_ref()) => CallState::Broken,
+        };
+        let refusal = course.refusal.take();
+        if let Some(booking) = booking {
+            book(&calls, course.ended(booking, state, request_bytes)).await;
+        }
+        if let Some((head, refusal)) = refusal {
+            let _ = head.send(Err(refusal));
+        } else if state == CallState::Broken {
+            let _ = body.send(Err(Broken)).await;
+        }
+        drop((under_way, slot));
+    }
+}
+
+/// Asks for admission, and waits a while where only calls under way stand against it.
+async fn admit(calls: &Calls, booking: &NewCall, head: &mut HeadSender) -> Result<(), Refusal> {
+    let until = Instant::now() + ROOM_WAIT;
+    loop {
+        let booked = calls.booked.notified();
+        let full = match calls.store.call_open(booking.clone()).await? {
+            Opened::Admitted => return Ok(()),
+            Opened::Exceeded(of) => return Err(Refusal::over_budget(&of)),
+            Opened::Wait(of) => of,
+        };
+        tokio::select! {
+            () = booked => {}
+            () = sleep(ROOM_LOOK) => {}
+            () = head.closed() => return Err(Refusal::reserved(&full)),
+        }
+        if Instant::now() >= until {
+            return Err(Refusal::reserved(&full));
+        }
+    }
+}
+
+impl Course {
+    async fn run(
+        &mut self,
+        calls: &Calls,
+        vendor: Vendor,
+        request: reqwest::RequestBuilder,
+        mut head: HeadSender,
+        body: &BodySender,
+    ) -> CallState {
+        if head.is_closed() {
+            return CallState::HungUp;
+        }
+        self.sent = true;
+        let sent = tokio::select! {
+            sent = timeout(calls.config.first_byte_timeout, request.send()) => sent,
+            () = head.closed() => return CallState::HungUp,
+        };
+        let upstream = calls.upstreams.of(vendor);
+        let response = match sent {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                self.sent = !error.is_connect();
+                tracing::warn!(error = %error.without_url(), vendor = %vendor, "a model API gave no answer");
+                self.refusal = Some((head, upstream.unreachable(self.sent)));
+                return CallState::Broken;
+            }
+            Err(_) => {
+                let message = "no answer began within model.first_byte_timeout";
+                let refusal = Refusal::new(StatusCode::GATEWAY_TIMEOUT, "model_timeout", message);
+                self.refusal = Some((head, refusal));
+                return CallState::Broken;
+            }
+        };
+        self.status = Some(response.status());
+        self.first_byte = Some(self.started.elapsed());
+        if response.status().is_redirection() {
+            self.refusal = Some((head, upstream.redirected()));
+            return CallState::Done;
+        }
+        let redactor = upstream.redactor();
+        let headers = returned(response.headers(), &redactor);
+        self.meter = Some(Meter::new(vendor, form(headers.get(header::CONTENT_TYPE))));
+        if head.send(Ok(Head { status: response.status(), headers })).is_err() {
+            return CallState::HungUp;
+        }
+        let deadline = self.started + calls.config.call_timeout;
+        tokio::select! {
+            state = self.pass(calls.config.chunk_timeout, response, redactor, body) => state,
+            () = body.closed() => CallState::HungUp,
+            () = sleep_until(deadline) => CallState::Broken,
+        }
+    }
+
+    /// Passes the answer on, chunk by chunk as it comes.
+    async fn pass(
+        &mut self,
+        pause: Duration,
+        mut response: reqwest::Response,
+        mut redactor: Redactor,
+        body: &BodySender,
+    ) -> CallState {
+        loop {
+            let (chunk, last) = match timeout(pause, response.chunk()).await {
+                Ok(Ok(Some(chunk))) => {
+                    self.meter.iter_mut().for_each(|meter| meter.feed(&chunk));
+                    (redactor.push(chunk), false)
+                }
+                Ok(Ok(None)) => (redactor.finish(), true),
+                Ok(Err(_)) | Err(_) => return CallState::Broken,
+            };
+            if !chunk.is_empty() && body.send(Ok(chunk)).await.is_err() {
+                return CallState::HungUp;
+            }
+            if last {
+                return CallState::Done;
+            }
+        }
+    }
+
+    fn ended(self, booking: NewCall, state: CallState, request_bytes: u64) -> EndedCall {
+        let accepted = self.sent && self.status.is_none_or(|status| status.is_success());
+        // Without an answer, the request alone counts.
+        let meter = self.meter.unwrap_or_else(|| Meter::new(booking.vendor, Form::Stream));
+        let Reading { usage, estimated, stop_reason } = meter.finish(accepted, request_bytes);
+        EndedCall {
+            id: booking.id,
+            state,
+            status_code: self.status.map(|status| status.as_u16()),
+            stop_reason,
+            usage,
+            estimated,
+            first_byte: self.first_byte,
+            duration: self.started.elapsed(),
+        }
+    }
+}
+
+async fn book(calls: &Calls, ended: EndedCall) {
+    count(&ended);
+    let id = ended.id.clone();
+    for left in (0..BOOK_TRIES).rev() {
+        match calls.store.call_end(ended.clone()).await {
+            Ok(_) => break,
+            Err(Error::Unavailable(_) | Error::Busy) if left > 0 => sleep(BOOK_AGAIN).await,
+            Err(error) => {
+                tracing::error!(%error, call.id = %id, "model call {id} could not be booked; it will count as lost");
+                break;
+            }
+        }
+    }
+    calls.booked.notify_waiters();
+}
+
+fn count(ended: &EndedCall) {
+    let state = ended.state.as_str();
+    metrics::counter!("omoi_model_calls_total", "state" => state).increment(1);
+    metrics::histogram!("omoi_model_call_seconds").record(ended.duration.as_secs_f64());
+    let usage = &ended.usage;
+    for (kind, tokens) in [
+        ("input", usage.input),
+        ("output", usage.output),
+        ("cache_read", usage.cache_read),
+        ("cache_write", usage.cache_write),
+    ] {
+        metrics::counter!("omoi_model_tokens_total", "kind" => kind).increment(tokens);
+    }
+}
+
+async fn cut(under_way: Option<&UnderWay>) {
+    match under_way {
+        Some(under_way) => under_way.cut.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn form(content_type: Option<&HeaderValue>) -> Form {
+    let kind = content_type.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.starts_with("text/event-stream") { Form::Stream } else { Form::Whole }
+}

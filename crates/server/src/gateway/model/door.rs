@@ -1,0 +1,170 @@
+//! The routes of the model API, under the paths that the vendors' libraries call, and who may use them: a sandbox, with
+//! its own token in the place of a key.
+
+use std::net::SocketAddr;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{ConnectInfo, Request, State},
+    http::{HeaderMap, StatusCode, request::Parts},
+    response::Response,
+    routing::{any, get, post},
+};
+use futures_util::stream;
+use omoi_protocol::{CallId, SandboxId, Vendor};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{
+    ask::Ask,
+    call::{Call, Head},
+    calls::Calls,
+    refusal::Refusal,
+    upstream::Letter,
+};
+use crate::{
+    http::{Api, auth, extract},
+    store::{Bearer, NewCall},
+};
+
+/// Chunks that may wait for a sandbox to take them.
+const CHUNKS_MAX: usize = 16;
+const QUERY_BYTES_MAX: usize = 1000;
+const API_KEY: &str = "x-api-key";
+
+#[derive(Clone)]
+struct Door {
+    api: Api,
+    calls: Calls,
+}
+
+/// What a path stands for.
+#[derive(Clone, Copy)]
+struct Target {
+    vendor: Vendor,
+    /// Behind the vendor's base address.
+    path: &'static str,
+    billing: Billing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Billing {
+    Metered,
+    Free,
+}
+
+const MESSAGES: Target =
+    Target { vendor: Vendor::Anthropic, path: "/v1/messages", billing: Billing::Metered };
+const COUNT_TOKENS: Target =
+    Target { vendor: Vendor::Anthropic, path: "/v1/messages/count_tokens", billing: Billing::Free };
+const ANTHROPIC_MODELS: Target =
+    Target { vendor: Vendor::Anthropic, path: "/v1/models", billing: Billing::Free };
+const COMPLETIONS: Target =
+    Target { vendor: Vendor::Openai, path: "/chat/completions", billing: Billing::Metered };
+const OPENAI_MODELS: Target = Target { vendor: Vendor::Openai, path: "/models", billing: Billing::Free };
+
+pub fn routes(api: Api, calls: Calls) -> Router<Api> {
+    let to = |target: Target| move |State(door): State<Door>, request: Request| door.pass(target, request);
+    let nowhere = |vendor: Vendor| move || async move { no_such_path(vendor) };
+    Router::new()
+        .route("/model/anthropic/v1/messages", post(to(MESSAGES)))
+        .route("/model/anthropic/v1/messages/count_tokens", post(to(COUNT_TOKENS)))
+        .route("/model/anthropic/v1/models", get(to(ANTHROPIC_MODELS)))
+        .route("/model/openai/v1/chat/completions", post(to(COMPLETIONS)))
+        .route("/model/openai/v1/models", get(to(OPENAI_MODELS)))
+        // Claude Code looks whether its base address is there at all.
+        .route("/model/anthropic", get(|| async {}))
+        .route("/model/anthropic/", get(|| async {}))
+        .route("/model/anthropic/{*rest}", any(nowhere(Vendor::Anthropic)))
+        .route("/model/openai/{*rest}", any(nowhere(Vendor::Openai)))
+        .with_state(Door { api, calls })
+}
+
+fn no_such_path(vendor: Vendor) -> Response {
+    let message = "this path of the model API is not offered to sandboxes";
+    Refusal::new(StatusCode::NOT_FOUND, "not_found", message).into_response(vendor)
+}
+
+impl Door {
+    async fn pass(self, target: Target, request: Request) -> Response {
+        match self.call(target, request).await {
+            Ok(response) => response,
+            Err(refusal) => refusal.into_response(target.vendor),
+        }
+    }
+
+    async fn call(&self, target: Target, request: Request) -> Result<Response, Refusal> {
+        let (parts, body) = request.into_parts();
+        let sandbox = self.admit(&parts).await?;
+        let slot = self.calls.slots.take(&sandbox)?;
+        let limit = self.calls.config.body_bytes_max;
+        let body = extract::read_within(&self.api, &parts.headers, body, limit).await?;
+        let request_bytes = body.len() as u64;
+        let (booking, body) = match target.billing {
+            Billing::Metered => {
+                let ask = Ask::parse(target.vendor, body)?;
+                let booking = NewCall {
+                    id: CallId::generate(),
+                    sandbox_id: sandbox,
+                    vendor: target.vendor,
+                    model: ask.model,
+                    request_bytes,
+                    output_max: ask.output_max,
+                };
+                (Some(booking), ask.body)
+            }
+            Billing::Free => {
+                self.calls.store.call_allowed(&sandbox).await?;
+                (None, body)
+            }
+        };
+        let path = path(target, &parts)?;
+        let letter = Letter { method: parts.method, path, headers: parts.headers, body };
+        let request = self.calls.upstreams.of(target.vendor).request(letter)?;
+        let calls = self.calls.clone();
+        self.run(Call { calls, vendor: target.vendor, request, request_bytes, booking, slot }).await
+    }
+
+    /// Whose token it is, as either vendor's library sends it.
+    async fn admit(&self, parts: &Parts) -> Result<SandboxId, Refusal> {
+        let from = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+        let secret = auth::bearer(&parts.headers).or_else(|| api_key(&parts.headers));
+        let bearer = self.api.gate.admit(&self.api.store, secret, from, self.api.clock.now()).await?;
+        auth::through_own_door(parts.extensions.get(), &bearer)?;
+        match bearer {
+            Bearer::Sandbox { id, .. } => Ok(id),
+            Bearer::Operator { .. } => {
+                let message =
+                    "model calls are made with a sandbox's token, so that it is known who pays for them";
+                Err(Refusal::new(StatusCode::FORBIDDEN, "sandbox_needed", message))
+            }
+        }
+    }
+
+    async fn run(&self, call: Call) -> Result<Response, Refusal> {
+        let (head, answer) = oneshot::channel();
+        let (chunks, mut body) = mpsc::channel(CHUNKS_MAX);
+        self.calls.tracker.spawn(call.run(head, chunks));
+        let Head { status, headers } = answer.await.unwrap_or_else(|_| {
+            Err(Refusal::bad_gateway(
+                "the call was cut off, because its sandbox has ended or the server stops",
+            ))
+        })?;
+        let mut response = Response::new(Body::from_stream(stream::poll_fn(move |cx| body.poll_recv(cx))));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
+    }
+}
+
+fn path(target: Target, parts: &Parts) -> Result<String, Refusal> {
+    match parts.uri.query() {
+        None => Ok(target.path.to_owned()),
+        Some(query) if query.len() <= QUERY_BYTES_MAX => Ok(format!("{}?{query}", target.path)),
+        Some(_) => Err(Refusal::invalid(format!("the query has more than {QUERY_BYTES_MAX} bytes"))),
+    }
+}
+
+fn api_key(headers: &HeaderMap) -> Option<&str> {
+    headers.get(API_KEY)?.to_str().ok().map(str::trim)
+}

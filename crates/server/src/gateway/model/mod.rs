@@ -1,0 +1,19 @@
+//! The model API behind a sandbox's door: it adds the real key, counts tokens and money, and keeps to the budgets. The
+//! key stays on this side: it is added to what goes out, and taken out of whatever comes back.
+//!
+//! `door` takes requests in, `call` owns each from admission to its record, `meter` reads on the way what it used.
+
+mod ask;
+mod call;
+mod calls;
+mod door;
+mod meter;
+mod redact;
+mod refusal;
+mod slot;
+mod upstream;
+mod usage;
+
+pub use calls::Calls;
+pub use door::routes;
+pub use upstream::Error;

@@ -1,0 +1,43 @@
+//! Events that the system itself adds to a sandbox's stream, in the transaction that brought them about. They are no
+//! sign of life of the sandbox.
+
+use std::borrow::Cow;
+
+use omoi_protocol::{EventSource, SandboxId};
+use serde_json::Value as Json;
+
+use super::{Error, Tx, bulk, entry::Entry, value::params};
+
+pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: &Json) -> Result<(), Error> {
+    let (seq, worker_last) = last(tx, id).await?;
+    let now = tx.now();
+    bulk::upsert_counts(tx, &[(id.as_str(), event_type, 1)], now).await?;
+    tx.writes += 1;
+    tx.rows.push(Entry {
+        pos: 0,
+        entity_type: Cow::Borrowed("sandbox"),
+        entity_id: id.to_string(),
+        seq: Some(seq + 1),
+        worker_seq: None,
+        worker_last,
+        event_type: event_type.to_owned(),
+        source: EventSource::System,
+        data: data.to_string(),
+        created_at: now,
+    });
+    Ok(())
+}
+
+/// The last event of the sandbox, which may still wait to be written by this very transaction.
+async fn last(tx: &mut Tx, id: &SandboxId) -> Result<(i64, i64), Error> {
+    let waiting = tx.rows.iter().rev().find(|row| row.seq.is_some() && row.entity_id == id.as_str());
+    if let Some(row) = waiting {
+        return Ok((row.seq.unwrap_or(0), row.worker_last));
+    }
+    let sql = "SELECT seq, worker_last FROM events WHERE entity_id = $1 AND seq IS NOT NULL \
+               ORDER BY seq DESC LIMIT 1";
+    match tx.query_one(sql, params![id]).await? {
+        Some(row) => Ok((row.get("seq")?, row.get("worker_last")?)),
+        None => Ok((0, 0)),
+    }
+}
