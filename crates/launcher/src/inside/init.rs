@@ -12,7 +12,7 @@ use omoi_launcher::wire::{Error, Reply, Request};
 use omoi_launcher::{Door, Exit, How, Usage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fstatvfs;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 
 use crate::host::cgroup::Meters;
 use crate::inside::connection::Connection;
@@ -226,7 +226,7 @@ impl Init {
     fn finish(mut self) {
         sys::kill_all();
         loop {
-            match waitpid(None, WaitOptions::empty()) {
+            match wait(WaitOptions::empty()) {
                 Ok(Some((pid, status))) => self.reaped(pid.as_raw_nonzero().get(), status),
                 Ok(None) => {}
                 Err(_) => break,

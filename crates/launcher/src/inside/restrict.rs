@@ -62,7 +62,7 @@ impl Rules {
         }
     }
 
-    /// Applies all of them to the calling process.
+    /// Applies all but Landlock to the calling process.
     pub fn apply(&self, uid: u32, gid: u32) -> Result<()> {
         self.limit()?;
         self.identity(uid, gid)?;
@@ -71,14 +71,19 @@ impl Rules {
             "give up new privileges",
             "use Linux 3.5 or newer",
         )?;
-        if self.landlock && !self.root_inside {
-            self.landlock().or_broken(Layer::Landlock, "restrict writing")?;
-        }
         seccomp::apply().or_refuse(
             Layer::Seccomp,
             "filter system calls",
             "use a kernel with CONFIG_SECCOMP_FILTER",
         )
+    }
+
+    /// Restricts the init and so all its commands, in one domain: commands of different domains could not see each other.
+    pub fn apply_landlock(&self) -> Result<()> {
+        match self.landlock && !self.root_inside {
+            true => self.landlock().or_broken(Layer::Landlock, "restrict writing"),
+            false => Ok(()),
+        }
     }
 
     fn limit(&self) -> Result<()> {

@@ -100,6 +100,7 @@ fn begin(mut from: Inheritance, launcher: &UnixStream, inbox: &mut Inbox) -> Res
         joins: from.groups.joins,
         oom_score_adj: plan.oom_score_adj,
     };
+    spawner.rules.apply_landlock()?;
     let ready = Word::Ready {
         doors: doors.iter().map(|(door, _)| door.clone()).collect(),
         reports: reports(&plan, &spawner.rules)?,

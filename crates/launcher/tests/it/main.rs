@@ -1,0 +1,10 @@
+//! Real sandboxes on the machine that runs the tests. They need root; without it each test says so and passes.
+
+mod escape;
+mod image;
+mod life;
+mod limits;
+mod network;
+mod sandbox;
+mod sight;
+mod user;
