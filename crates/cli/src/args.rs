@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    Context, agent, audit, config, db, doctor, project, sandbox, serve, task, ticket, token, whoami,
+    Context, agent, audit, config, db, doctor, image, project, sandbox, serve, task, ticket, token, whoami,
 };
 
 const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and hands back reviewed branches";
@@ -14,22 +14,25 @@ Start here:
   omoi doctor                                   what this machine can do
   omoi serve                                    the server; the first start shows a token
   export OMOI_TOKEN=omoi_op_...                 the other commands use it
-  omoi project create shop --repository https://example.org/shop.git
+  omoi project add ~/src/shop                   a repository to work on
+  omoi sandbox create --project shop -- make test
+                                                runs a command in a sandbox, on a branch of its own
+  omoi sandbox create --project shop            one that stays; `omoi sandbox exec` runs commands in it
   omoi task create --project prj-... 'Fix the parser'
-  omoi sandbox attach --task task-...           joins a worker that you run yourself
   omoi sandbox events sbx-... --follow          watch it
 
 Environment:
   OMOI_URL       address of the server (default http://127.0.0.1:18000)
   OMOI_TOKEN     operator token for the commands that ask the server
-  OMOI_DATA_DIR  where serve, token, db and audit verify find the database
+  OMOI_DATA_DIR  where serve, token, db, image and audit verify find the server's data
   OMOI_CONFIG    configuration file; `omoi config default` prints one with every key
   NO_COLOR       set to anything: no colours
 
 Exit codes:
   0  done                     3  not found
   1  failed                   4  refused: no token, a wrong one, or one without the right
-  2  wrong usage or setting   5  server not to be reached";
+  2  wrong usage or setting   5  server not to be reached
+`omoi sandbox create` and `exec` end with the code of the command they ran, and with 130 after Ctrl-C.";
 
 #[derive(Debug, Parser)]
 #[command(name = "omoi", version, about = ABOUT, after_help = EXAMPLES, disable_help_subcommand = true)]
@@ -53,6 +56,7 @@ pub enum Command {
     Ticket(ticket::Args),
     Task(task::Args),
     Sandbox(sandbox::Args),
+    Image(image::Args),
     Agent(agent::Args),
     Whoami(whoami::Args),
     /// Print a script that completes commands in your shell
@@ -79,6 +83,7 @@ impl Command {
             Self::Ticket(args) => args.run(cx).await,
             Self::Task(args) => args.run(cx).await,
             Self::Sandbox(args) => args.run(cx).await,
+            Self::Image(args) => args.run(cx).await,
             Self::Agent(args) => args.run(cx).await,
             Self::Whoami(args) => args.run(cx).await,
             Self::Completions { shell } => {

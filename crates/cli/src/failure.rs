@@ -10,6 +10,8 @@ pub const USAGE: u8 = 2;
 pub const NOT_FOUND: u8 = 3;
 pub const REFUSED: u8 = 4;
 pub const UNREACHABLE: u8 = 5;
+/// As a shell says it of a program that Ctrl-C has ended.
+pub const INTERRUPTED: u8 = 130;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
@@ -88,6 +90,18 @@ fn told_once(error: &anyhow::Error) -> String {
         told => format!("{told}: {cause}"),
     })
 }
+
+/// An end of which everything is said: by a command in a sandbox, whose code is passed on.
+#[derive(Debug)]
+pub struct Code(pub u8);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ended with code {}", self.0)
+    }
+}
+
+impl std::error::Error for Code {}
 
 /// An end that a command has decided on itself.
 #[derive(Debug)]

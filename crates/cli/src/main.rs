@@ -15,6 +15,7 @@ mod audit;
 mod config;
 mod db;
 mod doctor;
+mod image;
 mod serve;
 mod token;
 
@@ -29,7 +30,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::{args::Cli, failure::Failure, out::Out};
+use crate::{
+    args::Cli,
+    failure::{Code, Failure},
+    out::Out,
+};
 
 /// A request allocates much and briefly; the system's allocator took a seventh of the server's time for it.
 #[global_allocator]
@@ -48,12 +53,13 @@ async fn main() -> ExitCode {
     let context = Context { out: Out::new(cli.json, no_color), env: environment };
     match Box::pin(cli.command.run(&context)).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => match Failure::of(&error) {
-            Some(failure) => {
+        Err(error) => match (error.downcast_ref(), Failure::of(&error)) {
+            (Some(Code(code)), _) => ExitCode::from(*code),
+            (None, Some(failure)) => {
                 context.out.failure(&failure);
                 ExitCode::from(failure.code)
             }
-            None => ExitCode::SUCCESS,
+            (None, None) => ExitCode::SUCCESS,
         },
     }
 }

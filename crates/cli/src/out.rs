@@ -23,6 +23,12 @@ pub struct Style {
     pub colour: bool,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
 impl Style {
     pub const PLAIN: Self = Self { tty: false, colour: false };
 
@@ -68,6 +74,16 @@ impl Out {
         let mut out = stdout().lock();
         out.write_all(text.as_bytes())?;
         Ok(out.flush()?)
+    }
+
+    /// What a command in a sandbox wrote, to where it wrote it.
+    pub fn pass_on(&self, text: &str, to: Stream) -> Result<()> {
+        if to == Stream::Stdout {
+            return self.raw(text);
+        }
+        let mut err = stderr().lock();
+        err.write_all(text.as_bytes())?;
+        Ok(err.flush()?)
     }
 
     /// What is good to know and no part of the answer.

@@ -36,6 +36,21 @@ pub fn span(duration: SignedDuration) -> String {
     }
 }
 
+/// `512 B`, `1.5 GiB`.
+pub fn size(bytes: u64) -> String {
+    let units = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", units[unit])
+}
+
 const UNITS: &[(&str, u64)] = &[("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 7 * 86_400)];
 const SPAN_MAX: Duration = Duration::from_secs(100 * 366 * 86_400);
 
@@ -94,6 +109,15 @@ mod tests {
         }
         for bad in ["", "30", "d", "-1d", "1.5h", "30 d", "99999999999d", "99999999999999999999d", "1y"] {
             assert!(parse_span(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_told_in_their_unit() {
+        for (bytes, told) in
+            [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (1_048_575, "1.0 MiB"), (3 << 29, "1.5 GiB")]
+        {
+            assert_eq!(size(bytes), told);
         }
     }
 

@@ -1,9 +1,12 @@
-//! Sandboxes.
+//! Sandboxes, and the commands that people run in them.
 
 use omoi_protocol::{
-    EventId, ProjectId, SandboxId, SandboxStatus, TaskId,
+    CommandId, EventId, ProjectId, SandboxId, SandboxStatus, TaskId,
     page::Page,
-    sandbox::{AttachSandbox, Diff, Sandbox, SandboxAttached, TaskComplete, TaskCompleted, Transcript},
+    sandbox::{
+        AttachSandbox, Command, Diff, NewCommand, NewSandbox, Sandbox, SandboxAttached, TaskComplete,
+        TaskCompleted, Transcript,
+    },
     task::{Reason, Task},
 };
 use serde::Serialize;
@@ -35,6 +38,11 @@ impl Client {
         self.get(&path(id, "")).json().await
     }
 
+    /// The server makes it. It is not there yet when this returns.
+    pub async fn sandbox_order(&self, of: &ProjectId, new: &NewSandbox) -> Result<Sandbox, Error> {
+        self.post(&format!("/api/v1/projects/{of}/sandboxes")).body(new).json().await
+    }
+
     pub async fn sandbox_attach(&self, new: &AttachSandbox) -> Result<SandboxAttached, Error> {
         self.post("/api/v1/sandboxes").body(new).json().await
     }
@@ -54,6 +62,25 @@ impl Client {
         word: &TaskComplete,
     ) -> Result<TaskCompleted, Error> {
         self.post(&path(id, "/task-complete")).body(word).json().await
+    }
+
+    /// Its output and its end are events of the sandbox.
+    pub async fn command_run(&self, of: &SandboxId, new: &NewCommand) -> Result<Command, Error> {
+        self.post(&path(of, "/commands")).body(new).json().await
+    }
+
+    pub async fn command_get(&self, of: &SandboxId, id: &CommandId) -> Result<Command, Error> {
+        self.get(&path(of, &format!("/commands/{id}"))).json().await
+    }
+
+    /// Newest first.
+    pub async fn command_list(
+        &self,
+        of: &SandboxId,
+        limit: usize,
+        cursor: Option<&str>,
+    ) -> Result<Page<Command>, Error> {
+        self.get(&path(of, "/commands")).query(&(("limit", limit), ("cursor", cursor))).json().await
     }
 
     /// Its events as readable lines.

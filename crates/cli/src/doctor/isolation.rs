@@ -1,147 +1,214 @@
-//! The layers of isolation that the kernel offers to sandboxes on this machine, as far as it tells.
+//! The layers of isolation that sandboxes on this machine can have, tried by the launcher in one that is thrown away, and
+//! what becomes of a sandbox where one is missing.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use super::Check;
+use omoi_launcher::{Launcher, Layer, Report, Status};
+use omoi_server::config::Sandbox;
+use serde::Serialize;
+use tokio::sync::oneshot;
 
-const AREA: &str = "isolation";
-const CONTROLLERS: &[&str] = &["cpu", "memory", "pids"];
+use super::{Check, Need, scratch_name, store::nearest};
 
-/// `root` is `/`, but in tests.
-pub fn checks(root: &Path) -> Vec<Check> {
-    let kernel = Kernel { root };
-    vec![kernel.user_namespaces(), kernel.cgroups(), kernel.overlay(), kernel.seccomp(), kernel.landlock()]
+pub const AREA: &str = "isolation";
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What `omoi sandbox create` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Create {
+    Runs,
+    RunsReduced,
+    Refuses,
 }
 
-struct Kernel<'a> {
-    root: &'a Path,
+/// Tries each layer on the disk that sandboxes would be on.
+pub async fn checks(launcher: &Path, data_dir: &Path, config: &Sandbox) -> Vec<Check> {
+    let failed = |detail: String| {
+        let fix = "see that omoi-launcher is of the same version as omoi, and try it as the user that runs the server";
+        vec![Check::missing(AREA, "probe", detail, fix).needed_by(Need::Sandboxes)]
+    };
+    let Some(beside) = nearest(data_dir) else {
+        return failed(format!("{} has no directory above it", data_dir.display()));
+    };
+    let scratch = fs::canonicalize(&beside).unwrap_or(beside).join(format!("{}.p", scratch_name()));
+    match probe(launcher.to_owned(), scratch).await {
+        Ok(reports) if reports.is_empty() => failed("the launcher tells of no layer".to_owned()),
+        Ok(reports) => reports.iter().map(|report| check(report, config)).collect(),
+        Err(error) => failed(error),
+    }
 }
 
-impl Kernel<'_> {
-    fn read(&self, path: &str) -> Option<String> {
-        Some(fs::read_to_string(self.root.join(path)).ok()?.trim().to_owned())
+/// On a thread of its own: one that hangs must not keep the program from ending.
+async fn probe(launcher: PathBuf, scratch: PathBuf) -> Result<Vec<Report>, String> {
+    let (tell, told) = oneshot::channel();
+    std::thread::spawn(move || {
+        let probed = Launcher::new(launcher).probe(&scratch).map_err(|error| error.to_string());
+        // It holds what the launcher made for all of its sandboxes.
+        let _ = fs::remove_dir_all(&scratch);
+        let _ = tell.send(probed);
+    });
+    match tokio::time::timeout(PROBE_TIMEOUT, told).await {
+        Ok(Ok(probed)) => probed,
+        Ok(Err(_)) => Err("the probe broke off".to_owned()),
+        Err(_) => Err(format!("the probe takes longer than {} s", PROBE_TIMEOUT.as_secs())),
     }
+}
 
-    fn user_namespaces(&self) -> Check {
-        let name = "user namespaces";
-        let max = self.read("proc/sys/user/max_user_namespaces");
-        let clone = self.read("proc/sys/kernel/unprivileged_userns_clone");
-        let apparmor = self.read("proc/sys/kernel/apparmor_restrict_unprivileged_userns");
-        match (max.as_deref(), clone.as_deref(), apparmor.as_deref()) {
-            (None, ..) => {
-                let fix = "use a kernel built with CONFIG_USER_NS";
-                Check::missing(AREA, name, "the kernel has none", fix)
-            }
-            (Some("0"), ..) => {
-                let fix = "sysctl user.max_user_namespaces=15000";
-                Check::missing(AREA, name, "user.max_user_namespaces is 0", fix)
-            }
-            (_, Some("0"), _) => {
-                let fix = "sysctl kernel.unprivileged_userns_clone=1";
-                Check::missing(AREA, name, "only root may make them", fix)
-            }
-            (_, _, Some("1")) => {
-                let fix = "give omoi an AppArmor profile that allows userns, or sysctl \
-                           kernel.apparmor_restrict_unprivileged_userns=0";
-                Check::warn(AREA, name, "AppArmor takes away what they allow", fix)
-            }
-            (Some(max), ..) => Check::ok(AREA, name, format!("allowed, up to {max}")),
-        }
+fn check(report: &Report, config: &Sandbox) -> Check {
+    let name = name(report.layer);
+    let denied = config.deny_layers.iter().any(|denied| denied == name);
+    let (status, detail, fix) = if denied {
+        (Status::No, "counts as missing by sandbox.deny_layers", "take it out of sandbox.deny_layers")
+    } else {
+        (report.status, report.detail.as_str(), report.fix.as_str())
+    };
+    let create = create(report.layer, status, config);
+    let fix = match accepted_by(report.layer).filter(|_| create == Create::Refuses && !denied) {
+        Some(key) => format!("{fix}; or accept it with {key}"),
+        None => fix.to_owned(),
+    };
+    let check = match (status, create) {
+        (Status::Yes, _) => Check::ok(AREA, name, detail),
+        (_, Create::Refuses) => Check::missing(AREA, name, detail, fix),
+        (_, Create::Runs | Create::RunsReduced) => Check::warn(AREA, name, detail, fix),
+    };
+    Check { status: Some(status), create: Some(create), ..check.needed_by(Need::Sandboxes) }
+}
+
+/// What is missing is refused, unless what stays is isolation all the same or an administrator has accepted it.
+fn create(layer: Layer, status: Status, config: &Sandbox) -> Create {
+    let unless = |accepted: bool| if accepted { Create::RunsReduced } else { Create::Refuses };
+    match (layer, status) {
+        (_, Status::Yes) => Create::Runs,
+        (Layer::MemoryLimit | Layer::PidsLimit, _) => unless(config.allow_soft_limits),
+        (Layer::IdRanges, _) => unless(config.allow_shared_id),
+        (Layer::DiskCap, _) => unless(!config.require_disk_cap),
+        (_, Status::Reduced) => Create::RunsReduced,
+        (
+            Layer::CpuLimit | Layer::CgroupKill | Layer::Landlock | Layer::Overlay | Layer::IdmappedMounts,
+            Status::No,
+        ) => Create::RunsReduced,
+        (
+            Layer::UserNamespace
+            | Layer::MountNamespace
+            | Layer::PidNamespace
+            | Layer::NetworkNamespace
+            | Layer::Capabilities
+            | Layer::NoNewPrivs
+            | Layer::Seccomp
+            | Layer::Plan
+            | Layer::Directory
+            | Layer::Image
+            | Layer::Workspace
+            | Layer::Doors
+            | Layer::Command,
+            Status::No,
+        ) => Create::Refuses,
     }
+}
 
-    fn cgroups(&self) -> Check {
-        let name = "cgroups";
-        let Some(found) = self.read("sys/fs/cgroup/cgroup.controllers") else {
-            let fix = "mount cgroup v2 at /sys/fs/cgroup (systemd.unified_cgroup_hierarchy=1)";
-            return Check::missing(AREA, name, "version 2 is not mounted", fix);
-        };
-        let found: Vec<_> = found.split_whitespace().collect();
-        let absent: Vec<_> = CONTROLLERS.iter().filter(|name| !found.contains(name)).copied().collect();
-        if absent.is_empty() {
-            return Check::ok(AREA, name, format!("version 2 with {}", CONTROLLERS.join(", ")));
-        }
-        let fix = "delegate these controllers to this user or container";
-        Check::warn(AREA, name, format!("version 2 without {}: no limits on it", absent.join(", ")), fix)
+/// The setting with which an administrator does without.
+fn accepted_by(layer: Layer) -> Option<&'static str> {
+    match layer {
+        Layer::MemoryLimit | Layer::PidsLimit => Some("sandbox.allow_soft_limits"),
+        Layer::IdRanges => Some("sandbox.allow_shared_id"),
+        _ => None,
     }
+}
 
-    fn overlay(&self) -> Check {
-        let name = "overlayfs";
-        let known = self.read("proc/filesystems").unwrap_or_default();
-        if known.lines().any(|line| line.split_whitespace().last() == Some("overlay")) {
-            Check::ok(AREA, name, "known to the kernel")
-        } else {
-            Check::missing(AREA, name, "not known to the kernel", "modprobe overlay")
-        }
-    }
-
-    fn seccomp(&self) -> Check {
-        let name = "seccomp";
-        let status = self.read("proc/self/status").unwrap_or_default();
-        if status.lines().any(|line| line.starts_with("Seccomp:")) {
-            Check::ok(AREA, name, "system calls can be filtered")
-        } else {
-            let fix = "use a kernel built with CONFIG_SECCOMP_FILTER";
-            Check::missing(AREA, name, "the kernel cannot filter system calls", fix)
-        }
-    }
-
-    fn landlock(&self) -> Check {
-        let name = "Landlock";
-        match self.read("sys/kernel/security/lsm") {
-            Some(list) if list.split(',').any(|lsm| lsm == "landlock") => Check::ok(AREA, name, "enabled"),
-            Some(list) => {
-                let fix = "add landlock to the lsm= list of the kernel's command line";
-                Check::missing(AREA, name, format!("not among the enabled {list}"), fix)
-            }
-            None => {
-                let fix = "mount securityfs at /sys/kernel/security to find out";
-                Check::warn(AREA, name, "no telling: the list cannot be read", fix)
-            }
-        }
+/// As it is spelt in answers and in sandbox.deny_layers.
+fn name(layer: Layer) -> &'static str {
+    match layer {
+        Layer::UserNamespace => "user_namespace",
+        Layer::IdRanges => "id_ranges",
+        Layer::MountNamespace => "mount_namespace",
+        Layer::PidNamespace => "pid_namespace",
+        Layer::NetworkNamespace => "network_namespace",
+        Layer::Overlay => "overlay",
+        Layer::IdmappedMounts => "idmapped_mounts",
+        Layer::MemoryLimit => "memory_limit",
+        Layer::PidsLimit => "pids_limit",
+        Layer::CpuLimit => "cpu_limit",
+        Layer::CgroupKill => "cgroup_kill",
+        Layer::DiskCap => "disk_cap",
+        Layer::Capabilities => "capabilities",
+        Layer::NoNewPrivs => "no_new_privs",
+        Layer::Seccomp => "seccomp",
+        Layer::Landlock => "landlock",
+        Layer::Plan => "plan",
+        Layer::Directory => "directory",
+        Layer::Image => "image",
+        Layer::Workspace => "workspace",
+        Layer::Doors => "doors",
+        Layer::Command => "command",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use Create::{Refuses, Runs, RunsReduced};
+    use omoi_server::config::Config;
+
     use super::*;
-    use crate::doctor::Level::{self, Missing, Ok, Warn};
+    use crate::doctor::Level;
 
-    const WELL: &[(&str, &str)] = &[
-        ("proc/sys/user/max_user_namespaces", "15000\n"),
-        ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"),
-        ("proc/filesystems", "nodev\tsysfs\nnodev\toverlay\n\text4\n"),
-        ("proc/self/status", "Name:\tomoi\nSeccomp:\t0\n"),
-        ("sys/kernel/security/lsm", "capability,landlock,yama\n"),
-    ];
-
-    /// A machine on which these files say this.
-    fn levels(files: &[(&str, &str)]) -> Vec<Level> {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        checks(dir.path()).iter().map(|check| check.level).collect()
+    fn report(layer: Layer, status: Status) -> Report {
+        Report { layer, status, detail: "as it is".to_owned(), fix: "change it".to_owned() }
     }
 
     #[test]
-    fn layers_are_found_or_named() {
-        assert_eq!(levels(WELL), [Ok; 5]);
-        assert_eq!(levels(&[]), [Missing, Missing, Missing, Missing, Warn]);
-        let changed = |path: &str, text: &str| levels(&[WELL, &[(path, text)]].concat());
-        for (path, text, at, level) in [
-            ("proc/sys/user/max_user_namespaces", "0\n", 0, Missing),
-            ("proc/sys/kernel/unprivileged_userns_clone", "0\n", 0, Missing),
-            ("proc/sys/kernel/unprivileged_userns_clone", "1\n", 0, Ok),
-            ("proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1\n", 0, Warn),
-            ("sys/fs/cgroup/cgroup.controllers", "cpu memory\n", 1, Warn),
-            ("proc/filesystems", "nodev\toverlayfoo\n", 2, Missing),
-            ("sys/kernel/security/lsm", "capability,yama\n", 4, Missing),
+    fn what_is_missing_is_refused_unless_it_may_be_done_without() {
+        let strict = Config::default().sandbox;
+        let accepting = Sandbox { allow_soft_limits: true, allow_shared_id: true, ..strict.clone() };
+        let capped = Sandbox { require_disk_cap: true, ..strict.clone() };
+        for (layer, status, config, expected) in [
+            (Layer::Seccomp, Status::Yes, &strict, Runs),
+            (Layer::Seccomp, Status::No, &accepting, Refuses),
+            (Layer::NoNewPrivs, Status::No, &accepting, Refuses),
+            (Layer::UserNamespace, Status::No, &accepting, Refuses),
+            (Layer::MountNamespace, Status::No, &accepting, Refuses),
+            (Layer::PidNamespace, Status::No, &accepting, Refuses),
+            (Layer::NetworkNamespace, Status::No, &accepting, Refuses),
+            (Layer::MemoryLimit, Status::No, &strict, Refuses),
+            (Layer::MemoryLimit, Status::Reduced, &strict, Refuses),
+            (Layer::MemoryLimit, Status::Reduced, &accepting, RunsReduced),
+            (Layer::PidsLimit, Status::Reduced, &strict, Refuses),
+            (Layer::IdRanges, Status::Reduced, &strict, Refuses),
+            (Layer::IdRanges, Status::Reduced, &accepting, RunsReduced),
+            (Layer::DiskCap, Status::Reduced, &strict, RunsReduced),
+            (Layer::DiskCap, Status::Reduced, &capped, Refuses),
+            (Layer::CpuLimit, Status::No, &strict, RunsReduced),
+            (Layer::Landlock, Status::No, &strict, RunsReduced),
+            (Layer::Overlay, Status::No, &strict, RunsReduced),
         ] {
-            let mut expected = [Ok; 5];
-            expected[at] = level;
-            assert_eq!(changed(path, text), expected, "{path}: {text}");
+            assert_eq!(create(layer, status, config), expected, "{layer:?} {status:?}");
+        }
+    }
+
+    #[test]
+    fn a_layer_that_is_refused_names_the_fix_and_the_setting() {
+        let config = Config::default().sandbox;
+        let found = check(&report(Layer::MemoryLimit, Status::Reduced), &config);
+        assert_eq!(found.level, Level::Missing);
+        assert_eq!(found.fix.as_deref(), Some("change it; or accept it with sandbox.allow_soft_limits"));
+        let found = check(&report(Layer::Landlock, Status::No), &config);
+        assert_eq!((found.level, found.create), (Level::Warn, Some(RunsReduced)));
+        let denying = Sandbox { deny_layers: vec!["seccomp".to_owned()], ..config };
+        let found = check(&report(Layer::Seccomp, Status::Yes), &denying);
+        assert_eq!((found.level, found.status), (Level::Missing, Some(Status::No)));
+    }
+
+    #[test]
+    fn layers_are_spelt_as_everywhere_else() {
+        for layer in
+            [Layer::UserNamespace, Layer::IdRanges, Layer::CgroupKill, Layer::NoNewPrivs, Layer::DiskCap]
+        {
+            assert_eq!(name(layer), serde_json::to_value(layer).unwrap());
         }
     }
 }

@@ -4,12 +4,16 @@ mod isolation;
 mod program;
 mod store;
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Result;
+use omoi_launcher::Status;
+use omoi_protocol::ProviderKind;
+use omoi_server::sandbox::local::Programs;
 use owo_colors::Style as Paint;
 use serde::Serialize;
 
+use self::isolation::Create;
 use crate::{
     Context,
     failure::{FAILED, Stop},
@@ -22,8 +26,9 @@ Examples:
   omoi doctor
   omoi doctor --data-dir /srv/omoi --json
 
-Exit code 0 when everything that the server needs is there, 1 otherwise. What only sandboxes on this machine would
-need is told as well, and does not count.";
+Each layer of isolation is tried in a sandbox that is thrown away, by the user that asks: ask as the one that runs the
+server. Exit code 0 when the server can run and sandboxes can be made here, 1 otherwise; the first thing that is missing is
+named on standard error.";
 
 /// Say what this machine can do, and how to get what is missing
 #[derive(Debug, clap::Args)]
@@ -42,14 +47,28 @@ pub enum Level {
     Missing,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Need {
+    Server,
+    Sandboxes,
+}
+
 /// One thing that was looked at.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     pub area: &'static str,
     pub name: &'static str,
     pub level: Level,
-    /// Whether the server cannot run without it.
-    pub required: bool,
+    /// What cannot be had without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needed_by: Option<Need>,
+    /// How a layer of isolation is had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// What becomes of a sandbox that is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub create: Option<Create>,
     pub detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
@@ -57,7 +76,9 @@ pub struct Check {
 
 impl Check {
     pub fn ok(area: &'static str, name: &'static str, detail: impl Into<String>) -> Self {
-        Self { area, name, level: Level::Ok, required: false, detail: detail.into(), fix: None }
+        let detail = detail.into();
+        let (needed_by, status, create, fix) = (None, None, None, None);
+        Self { area, name, level: Level::Ok, needed_by, status, create, detail, fix }
     }
 
     pub fn warn(
@@ -78,34 +99,78 @@ impl Check {
         Self { level: Level::Missing, ..Self::warn(area, name, detail, fix) }
     }
 
-    pub fn required(self) -> Self {
-        Self { required: true, ..self }
+    pub fn needed_by(self, need: Need) -> Self {
+        Self { needed_by: Some(need), ..self }
     }
 }
 
 #[derive(Serialize)]
 struct Report {
     ok: bool,
+    /// Whether the server can run.
+    server: bool,
+    /// Whether sandboxes can be made on this machine.
+    sandboxes: bool,
     checks: Vec<Check>,
+}
+
+impl Report {
+    fn new(checks: Vec<Check>) -> Self {
+        let has = |need: Need| first_missing(&checks, need).is_none();
+        let (server, sandboxes) = (has(Need::Server), has(Need::Sandboxes));
+        Self { ok: server && sandboxes, server, sandboxes, checks }
+    }
+
+    fn verdict(&self) -> Result<(), Stop> {
+        let stop = |cause: String| Stop::new(FAILED, cause).hint("the lines above end with what to do");
+        let missing = |need| first_missing(&self.checks, need);
+        if let Some(check) = missing(Need::Server) {
+            return Err(stop(format!("the server cannot run here without {}: {}", check.name, check.detail)));
+        }
+        if let Some(check) = missing(Need::Sandboxes) {
+            return Err(stop(format!(
+                "no sandbox can be made here without {}: {}",
+                check.name, check.detail
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn first_missing(checks: &[Check], need: Need) -> Option<&Check> {
+    checks.iter().find(|check| check.needed_by == Some(need) && check.level == Level::Missing)
 }
 
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         let resolved = self.settings.resolve(cx)?;
+        let config = &resolved.config;
         let mut checks = store::checks(&resolved).await;
-        checks.extend(isolation::checks(Path::new("/")));
-        checks.extend(program::checks((cx.env)("PATH").as_deref(), (cx.env)("DOCKER_HOST").as_deref()).await);
-        let absent = checks.iter().filter(|check| check.required && check.level == Level::Missing);
-        let absent: Vec<_> = absent.map(|check| check.name).collect();
-        let failed = (!absent.is_empty())
-            .then(|| format!("the server cannot run here without: {}", absent.join(", ")));
-        let report = Report { ok: failed.is_none(), checks };
-        cx.out.answer(&report, |style| text(&report.checks, style))?;
-        match failed {
-            Some(cause) => Err(Stop::new(FAILED, cause).hint("each line above ends with what to do").into()),
-            None => Ok(()),
+        if config.sandbox.provider == ProviderKind::Local {
+            let programs = Programs::new(config, &beside()?);
+            let ours = program::ours(&programs);
+            // Without the launcher there is nobody to ask.
+            if ours.iter().any(|check| check.name == program::LAUNCHER && check.level == Level::Ok) {
+                checks.extend(isolation::checks(&programs.launcher, &config.data_dir, &config.sandbox).await);
+            }
+            checks.extend(ours);
         }
+        checks.extend(program::checks((cx.env)("PATH").as_deref(), (cx.env)("DOCKER_HOST").as_deref()).await);
+        let report = Report::new(checks);
+        cx.out.answer(&report, |style| text(&report.checks, style))?;
+        Ok(report.verdict()?)
     }
+}
+
+/// The directory that `omoi` itself is in.
+fn beside() -> Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    Ok(program.parent().map(PathBuf::from).unwrap_or_default())
+}
+
+/// For what is tried and removed again.
+fn scratch_name() -> String {
+    format!(".omoi-doctor-{}", std::process::id())
 }
 
 fn text(checks: &[Check], style: Style) -> String {
@@ -121,10 +186,23 @@ fn text(checks: &[Check], style: Style) -> String {
             Level::Warn => ("warn", Paint::new().yellow()),
             Level::Missing => ("missing", Paint::new().red()),
         };
+        let word = match check.status {
+            Some(Status::Yes) => "yes",
+            Some(Status::Reduced) => "reduced",
+            Some(Status::No) => "no",
+            None => word,
+        };
         let word = style.paint(&format!("{word:7}"), paint);
-        lines.push(format!("  {word}  {:16}  {}", check.name, clean(&check.detail)));
-        if let Some(fix) = &check.fix {
-            lines.push(format!("{:29}fix: {}", "", clean(fix)));
+        lines.push(format!("  {word}  {:17}  {}", check.name, clean(&check.detail)));
+        match check.create {
+            Some(Create::Refuses) => lines.push(format!("{:30}sandboxes are refused", "")),
+            Some(Create::RunsReduced) => {
+                lines.push(format!("{:30}sandboxes run, with reduced isolation", ""))
+            }
+            Some(Create::Runs) | None => {}
+        }
+        if let Some(fix) = check.fix.as_ref().filter(|fix| !fix.is_empty()) {
+            lines.push(format!("{:30}fix: {}", "", clean(fix)));
         }
     }
     lines.join("\n")
@@ -136,14 +214,33 @@ mod tests {
 
     #[test]
     fn each_thing_is_a_line_under_its_area_with_what_to_do() {
+        let layer = Check::missing("isolation", "seccomp", "not there", "use another kernel");
         let checks = [
-            Check::ok("store", "data directory", "/srv is writable").required(),
+            Check::ok("store", "data directory", "/srv is writable").needed_by(Need::Server),
+            Check { status: Some(Status::No), create: Some(Create::Refuses), ..layer },
             Check::missing("programs", "git", "not on the PATH", "install git"),
         ];
-        assert_eq!(
-            text(&checks, Style::PLAIN),
-            "store\n  ok       data directory    /srv is writable\nprograms\n  missing  git               not on the PATH\n\
-             \x20                            fix: install git"
-        );
+        let expected = "store
+  ok       data directory     /srv is writable
+isolation
+  no       seccomp            not there
+                              sandboxes are refused
+                              fix: use another kernel
+programs
+  missing  git                not on the PATH
+                              fix: install git";
+        assert_eq!(text(&checks, Style::PLAIN), expected);
+    }
+
+    #[test]
+    fn the_first_thing_that_is_missing_decides() {
+        let verdict = |checks: Vec<Check>| Report::new(checks).verdict().err().map(|stop| stop.to_string());
+        let git = || Check::missing("programs", "git", "not on the PATH", "install git");
+        let of = |need| Check::missing("isolation", "seccomp", "not there", "x").needed_by(need);
+        assert_eq!(verdict(vec![git()]), None);
+        let said = verdict(vec![of(Need::Sandboxes), git().needed_by(Need::Sandboxes)]).unwrap();
+        assert_eq!(said, "no sandbox can be made here without seccomp: not there");
+        let said = verdict(vec![git().needed_by(Need::Sandboxes), of(Need::Server)]).unwrap();
+        assert!(said.starts_with("the server cannot run here without seccomp"), "{said}");
     }
 }

@@ -7,9 +7,13 @@ use std::{
     time::Duration,
 };
 
-use super::Check;
+use omoi_server::sandbox::local::Programs;
+
+use super::{Check, Need};
 
 const AREA: &str = "programs";
+pub const LAUNCHER: &str = "omoi-launcher";
+const GIT_MIN: (u32, u32) = (2, 31);
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 const DOCKER_SOCKET: &str = "/var/run/docker.sock";
 const AGENTS: &[&str] =
@@ -17,14 +21,49 @@ const AGENTS: &[&str] =
 
 pub async fn checks(path: Option<&str>, docker_host: Option<&str>) -> Vec<Check> {
     let path = path.unwrap_or_default();
-    let git = "apt-get install git, or put it on the PATH";
     let node = "install Node.js 20 or later, which agents written in JavaScript need";
     vec![
-        versioned("git", find(path, "git"), git).await,
+        git(find(path, "git")).await.needed_by(Need::Sandboxes),
         versioned("node", find(path, "node"), node).await,
         agents(path),
         docker(docker_host).await,
     ]
+}
+
+/// The programs that make a sandbox and work in it.
+pub fn ours(programs: &Programs) -> Vec<Check> {
+    let one = |name, path: &Path, key: &str| {
+        let check = if runs(path) {
+            Check::ok(AREA, name, path.display().to_string())
+        } else {
+            let wrong = if path.exists() { "cannot be executed" } else { "is not there" };
+            let fix = format!("install it beside omoi, or say where it is with {key}");
+            Check::missing(AREA, name, format!("{} {wrong}", path.display()), fix)
+        };
+        check.needed_by(Need::Sandboxes)
+    };
+    vec![
+        one(LAUNCHER, &programs.launcher, "sandbox.launcher"),
+        one("omoi-worker", &programs.worker, "sandbox.worker"),
+    ]
+}
+
+/// The mirrors of projects use what older ones do not have.
+async fn git(program: Option<PathBuf>) -> Check {
+    let (least_major, least_minor) = GIT_MIN;
+    let fix = format!("install Git {least_major}.{least_minor} or later, and put it on the PATH");
+    let check = versioned("git", program, &fix).await;
+    match git_version(&check.detail) {
+        Some(found) if found < GIT_MIN => {
+            Check::missing(AREA, "git", format!("{} is too old", check.detail), fix)
+        }
+        _ => check,
+    }
+}
+
+fn git_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.strip_prefix("git version ")?.split('.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 async fn versioned(name: &'static str, program: Option<PathBuf>, fix: &str) -> Check {
@@ -88,19 +127,48 @@ async fn docker(host: Option<&str>) -> Check {
 
 /// The program that a shell would start.
 fn find(path: &str, name: &str) -> Option<PathBuf> {
-    let runs = |file: &PathBuf| {
-        file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-    };
     path.split(':')
         .filter(|directory| !directory.is_empty())
         .map(|directory| Path::new(directory).join(name))
-        .find(runs)
+        .find(|file| runs(file))
+}
+
+fn runs(file: &Path) -> bool {
+    file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::doctor::Level;
+
+    #[tokio::test]
+    async fn an_old_git_is_as_good_as_none() {
+        let dir = tempfile::tempdir().unwrap();
+        for (said, level) in [
+            ("git version 2.30.9", Level::Missing),
+            ("git version 2.31.0", Level::Ok),
+            ("git version 2.39.5 (somebody's)", Level::Ok),
+            ("git version 3.0", Level::Ok),
+        ] {
+            let file = dir.path().join("git");
+            std::fs::write(&file, format!("#!/bin/sh\necho '{said}'\n")).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+            assert_eq!(git(Some(file)).await.level, level, "{said}");
+        }
+        assert_eq!(git(None).await.level, Level::Missing);
+    }
+
+    #[test]
+    fn a_program_of_ours_that_cannot_be_run_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        program(dir.path(), "omoi-launcher", 0o755);
+        program(dir.path(), "omoi-worker", 0o644);
+        let programs =
+            Programs { launcher: dir.path().join("omoi-launcher"), worker: dir.path().join("omoi-worker") };
+        let found: Vec<_> = ours(&programs).into_iter().map(|check| check.level).collect();
+        assert_eq!(found, [Level::Ok, Level::Missing]);
+    }
 
     fn program(directory: &Path, name: &str, mode: u32) {
         let file = directory.join(name);
@@ -121,6 +189,7 @@ mod tests {
         assert!(git.detail.contains("git 9.9"), "{}", git.detail);
         assert_eq!((node.level, docker.level), (Level::Missing, Level::Warn));
         assert!(agents.detail.starts_with("claude ("), "{}", agents.detail);
-        assert!(checks(None, None).await.iter().all(|check| !check.required));
+        let needed: Vec<_> = checks(None, None).await.iter().map(|check| check.needed_by).collect();
+        assert_eq!(needed, [Some(Need::Sandboxes), None, None, None]);
     }
 }

@@ -13,11 +13,16 @@ use omoi_server::{
     store::Store,
 };
 
-use super::Check;
+use super::{Check, Need, scratch_name};
+use crate::text::size;
 
 const AREA: &str = "store";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const POSTGRES_PORT: u16 = 5432;
+/// No checkout fits into less.
+const DISK_MIN: u64 = 1 << 30;
+/// One sandbox may take as much.
+const DISK_LOW: u64 = 10 << 30;
 
 pub async fn checks(resolved: &Resolved) -> Vec<Check> {
     let config = &resolved.config;
@@ -30,7 +35,23 @@ pub async fn checks(resolved: &Resolved) -> Vec<Check> {
             postgres(entry.map_or("", |entry| &entry.value)).await
         }
     };
-    vec![directory.required(), database.required()]
+    let disk = disk(&config.data_dir);
+    vec![directory.needed_by(Need::Server), database.needed_by(Need::Server), disk.needed_by(Need::Sandboxes)]
+}
+
+/// Sandboxes share it; each may fill as much as its own limit.
+fn disk(path: &Path) -> Check {
+    let name = "free disk";
+    let fix = "free some space, or choose another disk with --data-dir";
+    let free = nearest(path).and_then(|path| rustix::fs::statvfs(path).ok());
+    let Some(free) = free.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize)) else {
+        return Check::warn(AREA, name, "no telling", fix);
+    };
+    match free {
+        0..DISK_MIN => Check::missing(AREA, name, format!("{} are too little", size(free)), fix),
+        DISK_MIN..DISK_LOW => Check::warn(AREA, name, format!("{} are little", size(free)), fix),
+        _ => Check::ok(AREA, name, size(free)),
+    }
 }
 
 fn data_dir(path: &Path) -> Check {
@@ -56,13 +77,9 @@ fn data_dir(path: &Path) -> Check {
 }
 
 /// The directory itself, or the first one above it that is there.
-fn nearest(path: &Path) -> Option<PathBuf> {
+pub fn nearest(path: &Path) -> Option<PathBuf> {
     let path = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
     path.ancestors().find(|path| path.is_dir()).map(Path::to_owned)
-}
-
-fn scratch_name() -> String {
-    format!(".omoi-doctor-{}", std::process::id())
 }
 
 fn try_write(directory: &Path) -> io::Result<()> {

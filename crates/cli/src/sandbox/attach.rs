@@ -24,7 +24,7 @@ pub struct Attach {
     label: Vec<(String, String)>,
 }
 
-fn label(text: &str) -> Result<(String, String), String> {
+pub fn label(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(format!("{text:?} is not NAME=VALUE")),

@@ -15,6 +15,7 @@ const TELLING: &[&str] = &[
     "error",
     "content",
     "message",
+    "text",
     "final_output",
     "result",
     "summary",

@@ -2,19 +2,30 @@
 
 mod attach;
 mod compare;
+mod create;
 mod describe;
 mod events;
+mod exec;
+mod follow;
+mod logs;
 mod prune;
 mod send;
 mod show;
+mod terminate;
+mod told;
+mod watch;
 
 use anyhow::Result;
 use omoi_protocol::SandboxId;
 
-use crate::{Context, connect::Connect, out::clean, table::fields};
+use crate::{Context, connect::Connect, table::fields};
 
 const EXAMPLES: &str = "\
 Examples:
+  omoi sandbox create --project shop -- make test
+  omoi sandbox exec sbx-... -- git log --oneline
+  omoi sandbox logs sbx-... --follow
+  omoi sandbox terminate sbx-... --wait
   omoi sandbox list --live
   omoi sandbox events sbx-... --follow --type agent.tool_use
   omoi sandbox send sbx-... 'Leave the tests alone' --wait
@@ -23,7 +34,7 @@ Examples:
   omoi sandbox prune --older-than 7d --dry-run
   omoi sandbox attach --task task-... --label host=laptop";
 
-/// List, watch, steer, compare, prune and attach sandboxes
+/// Make, use, list, watch, steer, compare, end and attach sandboxes
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -35,6 +46,9 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
+    Create(create::Create),
+    Exec(exec::Exec),
+    Terminate(terminate::Terminate),
     List(show::List),
     /// Show one sandbox in full
     Show {
@@ -43,14 +57,7 @@ enum Verb {
     },
     Events(events::Events),
     Trajectory(events::Trajectory),
-    /// Print the events as readable lines, oldest first
-    Logs {
-        /// As `omoi sandbox list` shows it
-        id: SandboxId,
-        /// Only the last so many lines
-        #[arg(long, value_name = "N")]
-        tail: Option<usize>,
-    },
+    Logs(logs::Logs),
     Send(send::Send),
     /// Show two sandboxes side by side: their events by type, and how long they took
     Compare {
@@ -67,6 +74,9 @@ impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         let client = self.connect.client()?;
         match self.verb {
+            Verb::Create(create) => Box::pin(create.run(cx, &client)).await,
+            Verb::Exec(exec) => Box::pin(exec.run(cx, &client)).await,
+            Verb::Terminate(terminate) => Box::pin(terminate.run(cx, &client)).await,
             Verb::List(list) => list.run(cx, &client).await,
             Verb::Show { id } => {
                 let sandbox = client.sandbox_get(&id).await?;
@@ -74,10 +84,7 @@ impl Args {
             }
             Verb::Events(events) => events.run(cx, &client).await,
             Verb::Trajectory(trajectory) => trajectory.run(cx, &client).await,
-            Verb::Logs { id, tail } => {
-                let logs = client.sandbox_logs(&id, tail).await?;
-                cx.out.answer(&logs, |_| clean(&logs))
-            }
+            Verb::Logs(logs) => logs.run(cx, &client).await,
             Verb::Send(send) => send.run(cx, &client).await,
             Verb::Compare { a, b } => compare::run(cx, &client, &a, &b).await,
             Verb::Prune(prune) => prune.run(cx, &client).await,

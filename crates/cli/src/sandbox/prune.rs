@@ -1,23 +1,34 @@
-//! Closing sandboxes that ended long ago, so that nothing can report for them any more.
+//! Ending what nobody uses any more: a person's sandboxes in which nothing happens, and the last word of those that ended
+//! long ago.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use jiff::Timestamp;
-use omoi_client::{Client, SandboxQuery};
-use omoi_protocol::{SandboxStatus, sandbox::Sandbox, task::Reason};
+use omoi_client::{Client, EventQuery, SandboxQuery, TrajectoryQuery};
+use omoi_protocol::{CommandState, Place, SandboxId, SandboxStatus, sandbox::Sandbox, task::Reason};
 use omoi_server::clock::Clock;
+use serde::Serialize;
 
 use super::show::{HEADER, rows};
-use crate::{Context, page::collect, table::Table, text::parse_span};
+use crate::{
+    Context,
+    page::collect,
+    table::{Table, maybe},
+    text::parse_span,
+};
 
 /// The rest is pruned by the next call.
 const SANDBOXES_MAX: usize = 10_000;
+const COMMANDS: usize = 100;
 
-/// Terminate sandboxes that ended long ago: completed, failed or lost, never live ones
+/// Terminate sandboxes that are idle or ended long ago, and name those that cannot be removed
+///
+/// A live sandbox is idle when it was made for a person, holds no task, runs no command, and nothing has happened in it for
+/// that long. Its work is kept, as always. One that ended that long ago is closed: nothing can report for it any more.
 #[derive(Debug, clap::Args)]
 pub struct Prune {
-    /// How long ago they must have ended
+    /// For how long nothing must have happened
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = parse_span)]
     older_than: Duration,
     /// Only show which
@@ -25,28 +36,98 @@ pub struct Prune {
     dry_run: bool,
 }
 
+#[derive(Serialize)]
+struct Pruned {
+    terminated: Vec<Sandbox>,
+    /// Ended, and still there.
+    stuck: Vec<Sandbox>,
+}
+
 impl Prune {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
-        let fetch = async |size, cursor| {
-            let live = Some(false);
-            client
-                .sandbox_list(&SandboxQuery { live, limit: Some(size), cursor, ..SandboxQuery::default() })
-                .await
-        };
-        let mut due = collect(SANDBOXES_MAX, fetch).await?.items;
         let before = Clock::Real.now() - self.older_than;
-        due.retain(|sandbox| is_due(sandbox, before));
+        let mut terminated = Vec::new();
+        for sandbox in list(client, true).await? {
+            if is_persons(&sandbox)
+                && sandbox.created_at < before
+                && is_idle(client, &sandbox.id, before).await?
+            {
+                terminated.push(sandbox);
+            }
+        }
+        let ended = list(client, false).await?;
+        terminated.extend(ended.iter().filter(|sandbox| is_due(sandbox, before)).cloned());
+        let stuck = ended.into_iter().filter(is_stuck).collect();
+        let mut pruned = Pruned { terminated, stuck };
+        if !cx.out.is_json() {
+            cx.out.answer(&(), |style| rows(Table::new(style, HEADER), &pruned.terminated).render())?;
+        }
         if !self.dry_run {
             let reason = Reason { reason: Some("pruned".to_owned()) };
-            for sandbox in &mut due {
+            for sandbox in &mut pruned.terminated {
                 *sandbox = client.sandbox_terminate(&sandbox.id, &reason).await?;
             }
         }
-        cx.out.answer(&due, |style| rows(Table::new(style, HEADER), &due).render())?;
-        let did = if self.dry_run { "would be terminated" } else { "terminated" };
-        cx.out.note(&format!("{} {did}", due.len()));
-        Ok(())
+        self.tell(cx, &pruned)
     }
+
+    fn tell(&self, cx: &Context, pruned: &Pruned) -> Result<()> {
+        if cx.out.is_json() {
+            return cx.out.answer(pruned, |_| String::new());
+        }
+        let did = if self.dry_run { "would be terminated" } else { "terminated" };
+        cx.out.note(&format!("{} {did}", pruned.terminated.len()));
+        if pruned.stuck.is_empty() {
+            return Ok(());
+        }
+        cx.out.note("these have ended and cannot be removed yet; the server goes on trying:");
+        cx.out.answer(&(), |style| {
+            let row = |table: Table, sandbox: &Sandbox| {
+                table.row([
+                    sandbox.id.to_string().into(),
+                    sandbox.place.as_str().into(),
+                    maybe(sandbox.place_error.as_deref()),
+                ])
+            };
+            pruned.stuck.iter().fold(Table::new(style, &["id", "place", "problem"]), row).render()
+        })
+    }
+}
+
+async fn list(client: &Client, live: bool) -> Result<Vec<Sandbox>> {
+    let fetch = async |size, cursor| {
+        let query = SandboxQuery { live: Some(live), limit: Some(size), cursor, ..SandboxQuery::default() };
+        client.sandbox_list(&query).await
+    };
+    Ok(collect(SANDBOXES_MAX, fetch).await?.items)
+}
+
+/// Made by the server for a person, not for a task.
+fn is_persons(sandbox: &Sandbox) -> bool {
+    sandbox.place != Place::None && sandbox.task_id.is_none()
+}
+
+async fn is_idle(client: &Client, id: &SandboxId, before: Timestamp) -> Result<bool> {
+    let query = TrajectoryQuery { limit: Some(1), ..TrajectoryQuery::default() };
+    let newest = client.trajectory(id, &query).await?.events.pop();
+    if newest.is_some_and(|event| event.created_at >= before) {
+        return Ok(false);
+    }
+    let commands = client.command_list(id, COMMANDS, None).await?.items;
+    if commands.iter().any(|command| command.state != CommandState::Done) {
+        return Ok(false);
+    }
+    // Its own command runs without being asked for by anybody.
+    let count = async |event_type: &str| {
+        let event_type = Some(event_type.to_owned());
+        let query = EventQuery { event_type, limit: Some(1), ..EventQuery::default() };
+        Ok::<_, omoi_client::Error>(client.event_list(id, &query).await?.total_count)
+    };
+    Ok(count("command.started").await? <= count("command.completed").await?)
+}
+
+fn is_stuck(sandbox: &Sandbox) -> bool {
+    matches!(sandbox.place, Place::Wanted | Place::Up | Place::Kept) && sandbox.place_error.is_some()
 }
 
 fn is_due(sandbox: &Sandbox, before: Timestamp) -> bool {
@@ -63,6 +144,15 @@ mod tests {
 
     use super::*;
 
+    fn sandbox(status: &str, place: &str, more: serde_json::Value) -> Sandbox {
+        let mut sandbox = json!({
+            "id": "sbx-1", "provider": "local", "status": status, "generation": 0, "labels": {},
+            "created_at": "2026-01-01T00:00:00Z", "place": place,
+        });
+        sandbox.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(sandbox).unwrap()
+    }
+
     #[test]
     fn only_what_ended_long_ago_and_is_not_closed_is_due() {
         let before: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
@@ -76,12 +166,26 @@ mod tests {
             ("creating", old, false),
             ("terminated", old, false),
         ] {
-            let sandbox: Sandbox = serde_json::from_value(json!({
-                "id": "sbx-1", "provider": "external", "status": status, "generation": 0, "labels": {},
-                "created_at": "2026-01-01T00:00:00Z", "ended_at": ended_at,
-            }))
-            .unwrap();
+            let sandbox = sandbox(status, "gone", json!({ "ended_at": ended_at }));
             assert_eq!(is_due(&sandbox, before), due, "{status}");
         }
+    }
+
+    #[test]
+    fn a_sandbox_of_a_task_or_of_somebody_else_is_nobody_s_to_prune() {
+        assert!(is_persons(&sandbox("running", "up", json!({}))));
+        assert!(!is_persons(&sandbox("running", "up", json!({ "task_id": "task-1" }))));
+        assert!(!is_persons(&sandbox("running", "none", json!({}))));
+    }
+
+    #[test]
+    fn one_that_is_there_with_a_problem_is_stuck() {
+        let problem = json!({ "place_error": "the disk is busy" });
+        for (place, stuck) in
+            [("wanted", true), ("up", true), ("kept", true), ("gone", false), ("none", false)]
+        {
+            assert_eq!(is_stuck(&sandbox("completed", place, problem.clone())), stuck, "{place}");
+        }
+        assert!(!is_stuck(&sandbox("completed", "kept", json!({}))));
     }
 }

@@ -2,9 +2,10 @@
 
 use anyhow::Result;
 use omoi_client::{Client, SandboxQuery};
-use omoi_protocol::{ProjectId, SandboxStatus, TaskId, sandbox::Sandbox};
+use omoi_protocol::{Place, ProjectId, SandboxStatus, TaskId, sandbox::Sandbox};
 use omoi_server::clock::Clock;
 
+use super::told::{isolation, kept};
 use crate::{
     Context,
     args::word,
@@ -51,7 +52,8 @@ impl List {
     }
 }
 
-pub const HEADER: &[&str] = &["id", "status", "provider", "task", "heartbeat", "created", "ended"];
+pub const HEADER: &[&str] =
+    &["id", "status", "place", "isolation", "kept", "task", "heartbeat", "created", "ended"];
 
 pub fn rows(table: Table, sandboxes: &[Sandbox]) -> Table {
     let now = Clock::Real.now();
@@ -59,13 +61,23 @@ pub fn rows(table: Table, sandboxes: &[Sandbox]) -> Table {
         table.row([
             sandbox.id.to_string().into(),
             Item::Word(sandbox.status.as_str()),
-            Item::Word(sandbox.provider.as_str()),
+            place(sandbox).into(),
+            maybe(sandbox.isolation.as_ref().and_then(|isolation| isolation["level"].as_str())),
+            maybe(sandbox.kept.as_ref().map(|kept| if kept.kept { "yes" } else { "on the branch" })),
             maybe(sandbox.task_id.as_ref()),
             maybe(sandbox.last_heartbeat_at.map(|at| relative(now, at))),
             relative(now, sandbox.created_at).into(),
             maybe(sandbox.ended_at.map(|at| relative(now, at))),
         ])
     })
+}
+
+/// Whose it is, and for one of ours where it stands.
+fn place(sandbox: &Sandbox) -> String {
+    match sandbox.place {
+        Place::None => sandbox.provider.to_string(),
+        place => format!("{} {place}", sandbox.provider),
+    }
 }
 
 /// One in full, as `fields` takes it.
@@ -76,11 +88,13 @@ pub fn pairs(sandbox: &Sandbox) -> Vec<(&'static str, Option<String>)> {
     vec![
         ("id", Some(sandbox.id.to_string())),
         ("status", Some(sandbox.status.to_string())),
-        ("provider", Some(sandbox.provider.to_string())),
+        ("place", Some(place(sandbox))),
+        ("isolation", sandbox.isolation.as_ref().map(|_| isolation(sandbox))),
         ("task", sandbox.task_id.as_ref().map(ToString::to_string)),
         ("project", sandbox.project_id.as_ref().map(ToString::to_string)),
         ("agent", sandbox.agent_id.as_ref().map(ToString::to_string)),
         ("branch", sandbox.branch_name.clone()),
+        ("base", sandbox.base_commit.clone()),
         ("generation", Some(sandbox.generation.to_string())),
         ("lease ends", when(sandbox.lease_expires_at)),
         ("created", when(Some(sandbox.created_at))),
@@ -88,6 +102,8 @@ pub fn pairs(sandbox: &Sandbox) -> Vec<(&'static str, Option<String>)> {
         ("heartbeat", when(sandbox.last_heartbeat_at)),
         ("ended", when(sandbox.ended_at)),
         ("reason", sandbox.end_reason.clone()),
+        ("kept", kept(sandbox)),
+        ("problem", sandbox.place_error.clone()),
         ("labels", Some(labels.join("\n")).filter(|text| !text.is_empty())),
     ]
 }
