@@ -72,6 +72,7 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
         Some(Error::DataDir { .. }) => {
             return Some((FAILED, Some("choose another directory with --data-dir")));
         }
+        Some(Error::Git(_) | Error::Model(_)) => return Some((FAILED, None)),
         Some(Error::Store(store)) => store,
         None => cause.downcast_ref()?,
     };
