@@ -9,6 +9,7 @@ pub mod domain;
 pub mod store;
 
 pub mod bus;
+mod gateway;
 pub mod git;
 pub mod http;
 pub mod orchestrator;

@@ -10,6 +10,7 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{Config, ServerRole},
+    git::{self, Mirrors},
     http, orchestrator,
     store::{self, Store},
 };
@@ -22,6 +23,8 @@ pub enum Error {
     Listen { address: String, source: std::io::Error },
     #[error(transparent)]
     Store(#[from] store::Error),
+    #[error("there is no place for repositories: {0}")]
+    Git(#[from] git::Error),
 }
 
 pub struct Server {
@@ -39,6 +42,7 @@ impl Server {
         make_data_dir(&config)?;
         let (bus, intake) = Bus::new(config.live.ring_events);
         let store = Store::open(&config, clock.clone(), bus.announce()).await?;
+        let mirrors = Mirrors::new(&config)?;
         bus.begin_at(store.event_last_position().await?);
 
         let listen = (config.server.listen.host.clone(), config.server.listen.port);
@@ -57,7 +61,7 @@ impl Server {
             orchestrator::start(&store, &tracker, &stop);
         }
         let grace = config.server.shutdown_grace;
-        let app = http::router(config, address, clock, store.clone(), bus, stop.child_token());
+        let app = http::router(config, address, clock, store.clone(), bus, mirrors, stop.child_token());
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {
             // Small answers must not wait for more to send.

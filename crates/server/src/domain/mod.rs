@@ -11,3 +11,4 @@ pub mod score;
 pub mod branch;
 pub mod commit;
 pub mod graph;
+pub mod push;

@@ -40,10 +40,14 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{self, Config, ServerRole},
+    gateway,
+    git::Mirrors,
     store::Store,
 };
 use auth::Gate;
-use problem::ApiError;
+
+pub(crate) use auth::{Caller, bearer};
+pub(crate) use problem::ApiError;
 
 pub use openapi::openapi_json;
 
@@ -101,6 +105,7 @@ pub fn router(
     clock: Clock,
     store: Store,
     bus: Bus,
+    mirrors: Mirrors,
     stop: CancellationToken,
 ) -> Router {
     let serves_api = config.server.role != ServerRole::Orchestrator;
@@ -122,7 +127,10 @@ pub fn router(
     if serves_api {
         routes = routes.merge(described());
     }
-    let (router, _) = routes.split_for_parts();
+    let (mut router, _) = routes.split_for_parts();
+    if serves_api {
+        router = router.merge(gateway::git_routes(api.clone(), mirrors, config.git));
+    }
     router
         .fallback(pages::page)
         .layer(CatchPanicLayer::custom(|_| internal()))

@@ -63,6 +63,10 @@ impl ApiError {
         matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
     }
 
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub fn detail(&self) -> &str {
         &self.detail
     }

@@ -15,6 +15,7 @@ mod database_away;
 mod dependency;
 mod door;
 mod event;
+mod git_gateway;
 mod lease;
 mod live;
 mod message;
