@@ -30,7 +30,7 @@ pub enum Error {
     Listen { address: String, source: std::io::Error },
     #[error(transparent)]
     Store(#[from] store::Error),
-    #[error(transparent)]
+    #[error("there is no place for repositories: {0}")]
     Git(#[from] git::Error),
     #[error(transparent)]
     Model(#[from] model::Error),
@@ -51,6 +51,7 @@ impl Server {
         make_data_dir(&config)?;
         let (bus, intake) = Bus::new(config.live.ring_events);
         let store = Store::open(&config, clock.clone(), bus.announce()).await?;
+        let mirrors = Mirrors::new(&config)?;
         bus.begin_at(store.event_last_position().await?);
 
         let listen = (config.server.listen.host.clone(), config.server.listen.port);
@@ -70,19 +71,22 @@ impl Server {
         let wake = Arc::new(Notify::new());
         let app = http::router(
             config.clone(),
-            address,
-            clock.clone(),
-            store.clone(),
-            bus,
-            wake.clone(),
-            stop.child_token(),
-            calls,
+            http::Parts {
+                address,
+                clock: clock.clone(),
+                store: store.clone(),
+                bus,
+                wake: wake.clone(),
+                mirrors: mirrors.clone(),
+                calls,
+                stop: stop.child_token(),
+            },
         );
         if config.server.role != ServerRole::Api {
             let resolver = Arc::new(egress::System::default());
             let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
             let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
-            let parts = parts(&config, clock, store.clone(), doors, wake.clone())?;
+            let parts = parts(&config, clock, store.clone(), mirrors, doors, wake.clone())?;
             let places = Places::new(parts, config.sandbox, tracker.clone());
             orchestrator::start(&store, places, wake, &tracker, &stop);
         }
@@ -123,11 +127,11 @@ fn parts(
     config: &Config,
     clock: Clock,
     store: Store,
+    mirrors: Mirrors,
     doors: Doors,
     wake: Arc<Notify>,
 ) -> Result<Parts, Error> {
     let unusable = |source| Error::DataDir { path: config.data_dir.display().to_string(), source };
-    let mirrors = Mirrors::new(config)?;
     let beside =
         std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned)).unwrap_or_default();
     Ok(Parts {

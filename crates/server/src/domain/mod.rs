@@ -12,6 +12,7 @@ pub mod score;
 pub mod branch;
 pub mod commit;
 pub mod graph;
+pub mod push;
 
 pub mod budget;
 pub mod egress;

@@ -3,3 +3,7 @@
 pub mod door;
 pub mod egress;
 pub mod model;
+
+mod git;
+
+pub use git::routes as git_routes;

@@ -5,13 +5,13 @@
 //! | --- | --- | --- |
 //! | `refs/remotes/origin/*`, `refs/tags/*` | the far repository as it was last fetched | a fetch alone |
 //! | `refs/heads/*` | what sandboxes see: the far branches, and those that were made here | see below |
-//! | `refs/omoi/branch/*` | marks a branch as made here; the commit it began at | `branch_create` |
+//! | `refs/omoi/followed/*` | marks a branch of `refs/heads` that follows the far side | a fetch, `branch_create` |
 //! | `refs/omoi/base/SANDBOX` | where its branch was when that sandbox started | `branch_create` |
 //! | `refs/preserved/SANDBOX` | what is kept of a sandbox | that sandbox |
 //!
-//! A branch that was not made here follows the far side, also when that goes back or goes away. A branch that was made
-//! here belongs to its task: no fetch moves or removes it, whatever the far repository calls by the same name. `refs/omoi`
-//! is hidden from sandboxes.
+//! A branch that a fetch has put there follows the far side, also when that goes back or goes away. Any other was made
+//! here and belongs to its task: no fetch moves or removes it, whatever the far repository calls by the same name. A far
+//! branch that a task takes up follows no more. `refs/omoi` is hidden from sandboxes.
 //!
 //! Three kinds of lock, each a file that the kernel frees when its holder dies: one fetch at a time per project; one
 //! change of the list of branches at a time; and per branch, pushes share what `branch_create` takes alone. So a push
@@ -26,6 +26,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use omoi_protocol::{ProjectId, SandboxId, project::Project};
+use rustix::fs::Access;
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 
@@ -43,7 +44,7 @@ use crate::{
 
 const HEADS: &str = "refs/heads/";
 const FAR: &str = "refs/remotes/origin/";
-const MADE: &str = "refs/omoi/branch/";
+const FOLLOWED: &str = "refs/omoi/followed/";
 /// Names shown where the wanted one is missing.
 const NAMES_SHOWN: usize = 8;
 /// How long a change of the list of branches may take.
@@ -52,6 +53,8 @@ const BRANCHES_PATIENCE: Duration = Duration::from_secs(60);
 /// Reflogs are kept, so that work which a push moved away from can be found.
 const REPOSITORY_CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = true\n\
                                  \tlogAllRefUpdates = always\n";
+
+const PUSH_HOOK: &str = include_str!("update.sh");
 
 pub fn branch_ref(branch: &str) -> String {
     format!("{HEADS}{branch}")
@@ -77,10 +80,20 @@ impl Mirrors {
     pub fn new(config: &Config) -> Result<Self, Error> {
         let dir = std::path::absolute(config.data_dir.join("mirrors"));
         let dir = dir.map_err(|source| Error::io(&config.data_dir, source))?;
-        let made = std::fs::create_dir_all(dir.join("locks"));
+        let hook = dir.join("hooks/update");
+        let made = std::fs::create_dir_all(dir.join("locks"))
+            .and_then(|()| std::fs::create_dir_all(dir.join("hooks")))
+            .and_then(|()| file::replace(&hook, PUSH_HOOK.as_bytes(), 0o700));
         made.map_err(|source| Error::io(&dir, source))?;
         let git = Git::new(&dir, config.git.timeout).map_err(|source| Error::io(&dir, source))?;
         Ok(Self { dir: dir.into(), git, settings: Arc::new(config.git.clone()) })
+    }
+
+    /// The hooks of pushes, which only run from where programs may run.
+    pub fn hooks(&self) -> Result<PathBuf, Error> {
+        let hooks = self.dir.join("hooks");
+        let runs = rustix::fs::access(hooks.join("update"), Access::EXEC_OK);
+        runs.map(|()| hooks.clone()).map_err(|error| Error::io(&hooks, error.into()))
     }
 
     pub fn git(&self) -> &Git {
@@ -164,11 +177,14 @@ impl Mirrors {
             return Err(Error::NoCommit { project: project.id.clone(), commit: from.clone() });
         }
         let tip = heads.get(name).unwrap_or(from);
-        let mut wanted = vec![branch_ref(name), format!("{MADE}{name}"), base_ref(sandbox)];
-        let there = self.refs(&path, &wanted).await?;
-        wanted.retain(|name| !there.contains_key(name));
-        let create: String = wanted.iter().map(|name| format!("create {name} {tip}\n")).collect();
-        self.update(&path, create).await?;
+        let (own, followed, base) = (branch_ref(name), format!("{FOLLOWED}{name}"), base_ref(sandbox));
+        let there = self.refs(&path, &[own.clone(), followed.clone(), base.clone()]).await?;
+        let missing = [own, base].into_iter().filter(|name| !there.contains_key(name));
+        let mut changes: String = missing.map(|name| format!("create {name} {tip}\n")).collect();
+        if there.contains_key(&followed) {
+            changes += &format!("delete {followed}\n");
+        }
+        self.update(&path, changes).await?;
         Ok(tip.clone())
     }
 
@@ -286,15 +302,18 @@ impl Mirrors {
     async fn publish(&self, path: &Path, default_branch: &str) -> Result<(), Error> {
         let head = branch_ref(default_branch);
         self.git.call(path, "symbolic-ref").args(["HEAD", head.as_str()]).run().await?;
-        let made = self.names(path, MADE).await?.into_keys().collect();
-        let plan = publish::plan(&self.names(path, FAR).await?, &self.names(path, HEADS).await?, &made);
+        let heads = self.names(path, HEADS).await?;
+        let followed = self.names(path, FOLLOWED).await?.into_keys().collect();
+        let plan = publish::plan(&self.names(path, FAR).await?, &heads, &followed);
+        let deletes =
+            plan.delete.iter().map(|name| format!("delete {HEADS}{name}\ndelete {FOLLOWED}{name}\n"));
         // One after the other: where `a` goes and `a/b` comes, Git does not take both at once.
-        self.update(path, plan.delete.iter().map(|name| format!("delete {HEADS}{name}\n")).collect()).await?;
-        self.update(
-            path,
-            plan.set.iter().map(|(name, tip)| format!("update {HEADS}{name} {tip}\n")).collect(),
-        )
-        .await
+        self.update(path, deletes.collect()).await?;
+        let sets = plan.set.iter().map(|(name, tip)| match heads.get(name) {
+            Some(old) => format!("update {HEADS}{name} {tip} {old}\nupdate {FOLLOWED}{name} {tip}\n"),
+            None => format!("create {HEADS}{name} {tip}\nupdate {FOLLOWED}{name} {tip}\n"),
+        });
+        self.update(path, sets.collect()).await
     }
 
     /// Changes refs, all or none.

@@ -1,4 +1,5 @@
-//! Which branches of the far repository are shown to sandboxes. Branches that were made here are never touched.
+//! Which branches of the far repository are shown to sandboxes, and which of those that are there were put there so:
+//! only these follow the far side. Any other was made here, and is never touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,22 +14,16 @@ pub struct Plan {
     pub set: Branches,
 }
 
-/// Branches that were not made here follow the far side. One that would lie across a branch of ours, as `fix` does
-/// across `fix/1`, is left out: Git keeps one or the other.
-pub fn plan(far: &Branches, shown: &Branches, ours: &BTreeSet<String>) -> Plan {
-    let is_free =
-        |name: &str| name != "HEAD" && !ours.contains(name) && !ours.iter().any(|own| cross(own, name));
+/// `followed` are those of `heads` that follow the far side. A far branch that would lie across one of ours, as `fix`
+/// does across `fix/1`, is left out: Git keeps one or the other.
+pub fn plan(far: &Branches, heads: &Branches, followed: &BTreeSet<String>) -> Plan {
+    let ours: Vec<&String> = heads.keys().filter(|name| !followed.contains(*name)).collect();
+    let is_free = |name: &String| name != "HEAD" && !ours.iter().any(|own| *own == name || cross(own, name));
+    let is_new = |name: &String, tip| heads.get(name) != Some(tip) || !followed.contains(name);
+    let set = far.iter().filter(|(name, tip)| is_free(name) && is_new(name, tip));
     Plan {
-        delete: shown
-            .keys()
-            .filter(|name| !ours.contains(*name) && !far.contains_key(*name))
-            .cloned()
-            .collect(),
-        set: far
-            .iter()
-            .filter(|(name, tip)| is_free(name) && shown.get(*name) != Some(tip))
-            .map(|(name, tip)| (name.clone(), tip.clone()))
-            .collect(),
+        delete: followed.iter().filter(|name| !far.contains_key(*name)).cloned().collect(),
+        set: set.map(|(name, tip)| (name.clone(), tip.clone())).collect(),
     }
 }
 
@@ -50,24 +45,23 @@ mod tests {
 
     #[test]
     fn what_is_far_is_shown_and_what_is_ours_stays() {
-        // Far, shown, ours, then what is deleted and what is set.
-        for (far, shown, ours, delete, set) in [
+        // Far, there, followed, then what is deleted and what is set.
+        for (far, heads, followed, delete, set) in [
             (&[("main", 'a')][..], &[][..], &[][..], &[][..], &[("main", 'a')][..]),
-            (&[("main", 'b')], &[("main", 'a')], &[], &[], &[("main", 'b')]),
-            (&[("main", 'a')], &[("main", 'a')], &[], &[], &[]),
-            (&[], &[("old", 'a')], &[], &["old"], &[]),
-            (&[], &[("fix/1", 'a')], &["fix/1"], &[], &[]),
-            (&[("fix/1", 'b')], &[("fix/1", 'a')], &["fix/1"], &[], &[]),
-            (&[("fix", 'b')], &[("fix/1", 'a')], &["fix/1"], &[], &[]),
-            (&[("fix/1/x", 'b')], &[("fix/1", 'a')], &["fix/1"], &[], &[]),
-            (&[("a/b", 'b')], &[("a", 'a')], &[], &["a"], &[("a/b", 'b')]),
+            (&[("main", 'b')], &[("main", 'a')], &["main"], &[], &[("main", 'b')]),
+            (&[("main", 'a')], &[("main", 'a')], &["main"], &[], &[]),
+            (&[], &[("old", 'a')], &["old"], &["old"], &[]),
+            (&[], &[("fix/1", 'a')], &[], &[], &[]),
+            (&[("fix/1", 'b')], &[("fix/1", 'a')], &[], &[], &[]),
+            (&[("fix", 'b')], &[("fix/1", 'a')], &[], &[], &[]),
+            (&[("fix/1/x", 'b')], &[("fix/1", 'a')], &[], &[], &[]),
+            (&[("a/b", 'b')], &[("a", 'a')], &["a"], &["a"], &[("a/b", 'b')]),
             (&[("HEAD", 'b')], &[], &[], &[], &[]),
         ] {
-            let ours = ours.iter().map(|name: &&str| (*name).to_owned()).collect();
-            let planned = plan(&branches(far), &branches(shown), &ours);
-            let wanted =
-                Plan { delete: delete.iter().map(|n: &&str| (*n).to_owned()).collect(), set: branches(set) };
-            assert_eq!(planned, wanted, "{far:?} {shown:?} {ours:?}");
+            let followed = followed.iter().map(|name: &&str| (*name).to_owned()).collect();
+            let planned = plan(&branches(far), &branches(heads), &followed);
+            let delete = delete.iter().map(|name: &&str| (*name).to_owned()).collect();
+            assert_eq!(planned, Plan { delete, set: branches(set) }, "{far:?} {heads:?} {followed:?}");
         }
     }
 }

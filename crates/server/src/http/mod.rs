@@ -44,10 +44,13 @@ use crate::{
     clock::Clock,
     config::{self, Config, ServerRole},
     gateway,
+    git::Mirrors,
     store::Store,
 };
 use auth::Gate;
-use problem::ApiError;
+
+pub(crate) use auth::{Caller, bearer};
+pub(crate) use problem::ApiError;
 
 pub use openapi::openapi_json;
 
@@ -106,16 +109,20 @@ fn described() -> OpenApiRouter<Api> {
         .merge(openapi::routes())
 }
 
-pub fn router(
-    config: Config,
-    address: SocketAddr,
-    clock: Clock,
-    store: Store,
-    bus: Bus,
-    wake: Arc<Notify>,
-    stop: CancellationToken,
-    calls: gateway::model::Calls,
-) -> Router {
+/// What requests are answered from.
+pub struct Parts {
+    pub address: SocketAddr,
+    pub clock: Clock,
+    pub store: Store,
+    pub bus: Bus,
+    pub wake: Arc<Notify>,
+    pub mirrors: Mirrors,
+    pub calls: gateway::model::Calls,
+    pub stop: CancellationToken,
+}
+
+pub fn router(config: Config, parts: Parts) -> Router {
+    let Parts { address, clock, store, bus, wake, mirrors, calls, stop } = parts;
     let serves_api = config.server.role != ServerRole::Orchestrator;
     let own_hosts = own_hosts(&config, address);
     let api = Api(Arc::new(Shared {
@@ -140,6 +147,7 @@ pub fn router(
     let (mut router, _) = routes.split_for_parts();
     if serves_api {
         router = router.merge(gateway::model::routes(api.clone(), calls));
+        router = router.merge(gateway::git_routes(api.clone(), mirrors, config.git));
     }
     router
         .fallback(pages::page)

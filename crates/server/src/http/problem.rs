@@ -68,6 +68,10 @@ impl ApiError {
         (self.status, self.code, self.detail, self.retry_after)
     }
 
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub fn detail(&self) -> &str {
         &self.detail
     }

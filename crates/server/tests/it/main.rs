@@ -17,6 +17,7 @@ mod dependency;
 mod door;
 mod egress;
 mod event;
+mod git_gateway;
 mod lease;
 mod live;
 mod message;

@@ -11,14 +11,14 @@ use omoi_protocol::project::Project;
 /// A work tree with its repository.
 pub struct Repository {
     pub path: PathBuf,
-    _dir: Option<tempfile::TempDir>,
+    _dir: tempfile::TempDir,
 }
 
 impl Repository {
     /// Without a commit.
     pub fn empty() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let repository = Self { path: dir.path().join("work"), _dir: Some(dir) };
+        let repository = Self { path: dir.path().join("work"), _dir: dir };
         git(Path::new("/"), &["init", "-q", "-b", "main", repository.path.to_str().unwrap()]);
         repository
     }
@@ -30,10 +30,6 @@ impl Repository {
         repository
     }
 
-    pub fn at(path: PathBuf) -> Self {
-        Self { path, _dir: None }
-    }
-
     pub fn git(&self, args: &[&str]) -> String {
         git(&self.path, args)
     }
@@ -42,8 +38,15 @@ impl Repository {
         try_git(&self.path, args)
     }
 
+    /// A file that no compression makes smaller.
+    pub fn commit_noise(&self, file: &str, bytes: usize) -> String {
+        let mut noise = vec![0u8; bytes];
+        getrandom::fill(&mut noise).unwrap();
+        self.commit(file, noise)
+    }
+
     /// A file with this content, committed; answers with the commit.
-    pub fn commit(&self, file: &str, content: &str) -> String {
+    pub fn commit(&self, file: &str, content: impl AsRef<[u8]>) -> String {
         let path = self.path.join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
