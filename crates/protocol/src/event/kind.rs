@@ -16,7 +16,7 @@ use super::{
     part::{Common, ContinuousStop, Decimal, FileChange, IterationState, Part, StreamErrorType, put, take},
     payload::events,
 };
-use crate::{FailureKind, ProviderKind, SpecPhase, Verification};
+use crate::{BudgetLevel, CallState, FailureKind, ProviderKind, SpecPhase, Vendor, Verification};
 
 events! {
     // The sandbox and its worker. Endings are reported by the system, since a worker may be unable to.
@@ -56,6 +56,17 @@ events! {
         name: String, command: String, commit: String, passed: bool, exit_code: i64, duration_ms: u64,
         output_preview: String,
     }
+
+    // Model calls, as the system counted them.
+
+    /// A call to a model has ended.
+    ModelCall = "model.call" {
+        call_id: String, vendor: Vendor, model: String, state: CallState, status_code: u64, stop_reason: String,
+        input_tokens: u64, output_tokens: u64, cache_read_tokens: u64, cache_write_tokens: u64, cost_usd: Decimal,
+        estimated: bool, duration_ms: u64,
+    }
+    /// A model call was refused, because this budget is used up. Told once for each limit.
+    BudgetExceeded = "budget.exceeded" { level: BudgetLevel, limit_usd: Decimal, spent_usd: Decimal }
 
     // The agent.
 
@@ -280,6 +291,9 @@ pub fn is_work(event_type: &str) -> bool {
             | "iteration.failed"
             | "spec.phase_failed"
             | "spec.execution_failed"
+            // What a call brings forward shows by itself; one that fails brings nothing.
+            | "model.call"
+            | "budget.exceeded"
     );
     // News of the sandbox itself is not the work in it.
     !is_idle && !is_heartbeat(event_type) && !event_type.starts_with("sandbox.")
