@@ -19,7 +19,7 @@ use super::{
     },
     payload::events,
 };
-use crate::{FailureKind, ProviderKind, SpecPhase, Verification};
+use crate::{BudgetLevel, CallState, FailureKind, ProviderKind, SpecPhase, Vendor, Verification};
 
 events! {
     // The sandbox and its worker. Endings are reported by the system, since a worker may be unable to.
@@ -77,6 +77,16 @@ events! {
     }
     /// The sandbox reached for a host that it may not reach; told once per host.
     EgressDenied = "egress.denied" { host: String, port: u64, code: String, reason: String }
+    // Model calls, as the system counted them.
+
+    /// A call to a model has ended.
+    ModelCall = "model.call" {
+        call_id: String, vendor: Vendor, model: String, state: CallState, status_code: u64, stop_reason: String,
+        input_tokens: u64, output_tokens: u64, cache_read_tokens: u64, cache_write_tokens: u64, cost_usd: Decimal,
+        estimated: bool, duration_ms: u64,
+    }
+    /// A model call was refused, because this budget is used up. Told once for each limit.
+    BudgetExceeded = "budget.exceeded" { level: BudgetLevel, limit_usd: Decimal, spent_usd: Decimal }
 
     // The agent.
 
@@ -301,6 +311,9 @@ pub fn is_work(event_type: &str) -> bool {
             | "iteration.failed"
             | "spec.phase_failed"
             | "spec.execution_failed"
+            // What a call brings forward shows by itself; one that fails brings nothing.
+            | "model.call"
+            | "budget.exceeded"
     );
     // News of the sandbox itself is not the work in it, and a loop of refused requests is none either.
     let is_news = event_type.starts_with("sandbox.") || event_type.starts_with("egress.");

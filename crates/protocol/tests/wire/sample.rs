@@ -19,6 +19,15 @@ pub fn sample(field: &str) -> Value {
         "local_id" => json!("TKT-001"),
         "api_id" | "ticket_api_id" => json!("tkt-2"),
 
+        "call_id" => json!("call-1"),
+        "vendor" => json!("anthropic"),
+        "state" => json!("done"),
+        "status_code" => json!(200),
+        "estimated" => json!(false),
+        "level" => json!("task"),
+        "limit_usd" => json!(10),
+        "spent_usd" => json!(10.25),
+
         "timestamp" => json!("2026-01-21T17:44:08Z"),
         "provider" => json!("local"),
         "worker_version" => json!("0.1.0"),

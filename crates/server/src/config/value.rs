@@ -97,7 +97,7 @@ impl Secret {
     };
 
     pub fn expose(&self) -> Option<&str> {
-        self.0.as_ref().map(|secret| secret.expose_secret())
+        self.0.as_ref().map(ExposeSecret::expose_secret)
     }
 }
 

@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use omoi_protocol::{
-    BudgetLevel, CallId, CallState, ProjectId, SandboxId, TaskId, Vendor,
-    cost::{CostTotals, ModelCall},
-};
-use serde_json::{Map, Value as Json, json};
+use omoi_protocol::{CallId, CallState, SandboxId, Vendor};
+use serde_json::json;
 
 use super::{
-    Ask, Error, Store, Tx, system,
-    value::{Row, Value, params},
+    Error, Store, Tx,
+    account::Account,
+    cost::{COLUMNS, number, read},
+    spend::{self, Change, difference, payers},
+    system,
+    value::{Row, params},
 };
 use crate::domain::{
     budget::{self, Standing, Verdict},
@@ -24,12 +25,6 @@ const ALIVE: Duration = Duration::from_secs(60);
 /// How often a process must say that its calls are under way.
 pub const KEEP_PERIOD: Duration = Duration::from_secs(15);
 const _: () = assert!(KEEP_PERIOD.as_secs() * 3 < ALIVE.as_secs());
-
-const COLUMNS: &str = "id, sandbox_id, task_id, project_id, vendor, model, state, status_code, stop_reason, \
-    input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost, reserved, estimated, request_bytes, \
-    first_byte_ms, started_at, ended_at";
-/// The sums of everything stand beside those of the levels.
-const ALL: &str = "all";
 
 /// A call that is to be made.
 #[derive(Debug, Clone)]
@@ -66,15 +61,6 @@ pub struct EndedCall {
     pub duration: Duration,
 }
 
-/// Which calls are wanted.
-#[derive(Debug, Clone, Default)]
-pub struct CallFilter {
-    pub project_id: Option<ProjectId>,
-    pub task_id: Option<TaskId>,
-    pub sandbox_id: Option<SandboxId>,
-    pub since: Option<jiff::Timestamp>,
-}
-
 impl Store {
     /// Reserves what a call may cost, or says why it may not be made. The sandbox must hold its lease.
     pub async fn call_open(&self, new: NewCall) -> Result<Opened, Error> {
@@ -87,7 +73,7 @@ impl Store {
                     Ok(Opened::Exceeded(stops[0]))
                 }
                 Verdict::Admitted => {
-                    account.admit(tx, &new).await?;
+                    admit(tx, &account, &new).await?;
                     Ok(Opened::Admitted)
                 }
             }
@@ -152,200 +138,43 @@ impl Store {
         })
         .await
     }
-
-    /// Newest first; `before` is the last id of the page before.
-    pub async fn call_list(
-        &self,
-        filter: CallFilter,
-        before: Option<CallId>,
-        limit: usize,
-    ) -> Result<Vec<ModelCall>, Error> {
-        self.read(async move |tx| {
-            let mut ask = filter.ask(&format!("SELECT {COLUMNS} FROM model_calls"));
-            if let Some(id) = &before {
-                let sql = "SELECT started_at FROM model_calls WHERE id = $1";
-                let row = tx.query_one(sql, params![id]).await?;
-                let started: jiff::Timestamp =
-                    row.ok_or_else(|| Error::not_found("call", id))?.get("started_at")?;
-                ask.and2("(started_at, id) <", started.into(), id.into());
-            }
-            let (sql, values) = ask.order_limit("started_at DESC, id DESC", limit);
-            tx.query(&sql, values).await?.iter().map(read).collect()
-        })
-        .await
-    }
-
-    /// The sums of what a filter names. They are kept; only a time makes it necessary to add up, from that time on.
-    pub async fn call_totals(&self, filter: CallFilter) -> Result<CostTotals, Error> {
-        self.read(async move |tx| {
-            let row = match filter.kept() {
-                Some((level, id)) => {
-                    let sql = "SELECT calls, spent AS cost, input_tokens, output_tokens, cache_read_tokens, \
-                               cache_write_tokens FROM spend WHERE level = $1 AND entity_id = $2";
-                    tx.query_one(sql, params![level, id]).await?
-                }
-                None => {
-                    let sum =
-                        |column: &str| format!("CAST(COALESCE(sum({column}), 0) AS BIGINT) AS {column}");
-                    let ask = filter.ask(&format!(
-                        "SELECT count(ended_at) AS calls, {}, {}, {}, {}, {} FROM model_calls",
-                        sum("cost"),
-                        sum("input_tokens"),
-                        sum("output_tokens"),
-                        sum("cache_read_tokens"),
-                        sum("cache_write_tokens")
-                    ));
-                    let (sql, values) = ask.all();
-                    tx.query_one(&sql, values).await?
-                }
-            };
-            row.as_ref().map_or(Ok(CostTotals::default()), totals)
-        })
-        .await
-    }
 }
 
-impl CallFilter {
-    fn ask(&self, select: &str) -> Ask {
-        let mut ask = Ask::new(select);
-        ask.and_some("sandbox_id =", self.sandbox_id.as_ref());
-        ask.and_some("task_id =", self.task_id.as_ref());
-        ask.and_some("project_id =", self.project_id.as_ref());
-        ask.and_some("started_at >=", self.since);
-        ask
-    }
-
-    /// The one row of sums that answers the filter, if there is one.
-    fn kept(&self) -> Option<(&'static str, String)> {
-        match (&self.sandbox_id, &self.task_id, &self.project_id, self.since) {
-            (None, None, None, None) => Some((ALL, ALL.to_owned())),
-            (Some(id), None, None, None) => Some((BudgetLevel::Attempt.as_str(), id.to_string())),
-            (None, Some(id), None, None) => Some((BudgetLevel::Task.as_str(), id.to_string())),
-            (None, None, Some(id), None) => Some((BudgetLevel::Project.as_str(), id.to_string())),
-            _ => None,
-        }
-    }
-}
-
-/// Who pays for a sandbox's calls, and how they stand.
-struct Account {
-    sandbox_id: SandboxId,
-    task_id: Option<TaskId>,
-    project_id: Option<ProjectId>,
-    waiting: bool,
-    /// From the narrowest level on.
-    standings: Vec<Standing>,
-}
-
-impl Account {
-    async fn load(tx: &mut Tx, sandbox: &SandboxId) -> Result<Self, Error> {
-        let sql = "SELECT s.live, s.lease_expires_at, s.task_id, s.project_id, t.execution_config, t.waiting_reason, \
-                   p.settings, a.spent AS attempt_spent, a.reserved AS attempt_reserved, b.spent AS task_spent, \
-                   b.reserved AS task_reserved, c.spent AS project_spent, c.reserved AS project_reserved \
-                   FROM sandboxes s LEFT JOIN tasks t ON t.id = s.task_id LEFT JOIN projects p ON p.id = s.project_id \
-                   LEFT JOIN spend a ON a.level = 'attempt' AND a.entity_id = s.id \
-                   LEFT JOIN spend b ON b.level = 'task' AND b.entity_id = s.task_id \
-                   LEFT JOIN spend c ON c.level = 'project' AND c.entity_id = s.project_id WHERE s.id = $1";
-        let row = tx.query_one(sql, params![sandbox]).await?;
-        let row = row.ok_or_else(|| Error::not_found("sandbox", sandbox))?;
-        let lease: Option<jiff::Timestamp> = row.get("lease_expires_at")?;
-        if !row.get::<bool>("live")? || lease.is_none_or(|end| end <= tx.now) {
-            return Err(Error::TokenEnded);
-        }
-        let (task, project) = (settings(&row, "execution_config")?, settings(&row, "settings")?);
-        let standing = |level: BudgetLevel| {
-            let amount = |what: &str| -> Result<Usd, Error> {
-                let nanos: Option<i64> = row.get(&format!("{level}_{what}"))?;
-                Ok(Usd::from_nanos(nanos.unwrap_or(0)))
-            };
-            let limit = budget::limit(level, &tx.rules.budgets, &task, &project);
-            Ok(Standing { level, limit, spent: amount("spent")?, reserved: amount("reserved")? })
-        };
-        Ok(Self {
-            sandbox_id: sandbox.clone(),
-            standings: BudgetLevel::ALL.iter().copied().map(standing).collect::<Result<_, Error>>()?,
-            task_id: row.parse_opt("task_id")?,
-            project_id: row.parse_opt("project_id")?,
-            waiting: row.get::<Option<String>>("waiting_reason")?.is_some(),
-        })
-    }
-
-    async fn admit(&self, tx: &mut Tx, new: &NewCall) -> Result<(), Error> {
-        let (price, source) = tx.rules.prices.of(&new.model);
-        let reserved = price.reserve(new.request_bytes, new.output_max);
-        let sql = format!(
-            "INSERT INTO model_calls ({COLUMNS}, alive_until) VALUES ($1, $2, $3, $4, $5, $6, 'open', NULL, NULL, 0, 0, \
-             0, 0, 0, $7, $8, $9, NULL, $10, NULL, $11)"
-        );
-        let values = params![
-            &new.id,
-            &self.sandbox_id,
-            self.task_id.as_ref(),
-            self.project_id.as_ref(),
-            new.vendor.as_str(),
-            new.model.as_str(),
-            reserved.nanos(),
-            source == Source::Guessed,
-            i64::try_from(new.request_bytes).unwrap_or(i64::MAX),
-            tx.now,
-            tx.now + ALIVE
-        ];
-        tx.execute(&sql, values).await?;
-        let change = Change { reserved: reserved.nanos(), ..Change::default() };
-        change.apply(tx, &payers(&self.sandbox_id, self.task_id.as_ref(), self.project_id.as_ref())).await?;
-        match &self.task_id {
-            Some(task) if self.waiting => clear_waiting(tx, task).await,
-            _ => Ok(()),
-        }
-    }
-
-    /// Tells the sandbox once of each budget that is used up, and marks its task.
-    async fn stop(&self, tx: &mut Tx, stops: &[Standing]) -> Result<(), Error> {
-        for stop in stops {
-            let limit = stop.limit.unwrap_or(Usd::ZERO);
-            let sql = "INSERT INTO budget_stops (sandbox_id, level, budget) VALUES ($1, $2, $3) \
-                       ON CONFLICT (sandbox_id, level) DO UPDATE SET budget = excluded.budget \
-                       WHERE budget_stops.budget <> excluded.budget RETURNING level";
-            let values = params![&self.sandbox_id, stop.level.as_str(), limit.nanos()];
-            if tx.returning(sql, values).await?.is_empty() {
-                continue;
-            }
-            let data = json!({
-                "level": stop.level, "limit_usd": limit.as_f64(), "spent_usd": stop.spent.as_f64(),
-                "task_id": self.task_id,
-            });
-            system::append(tx, &self.sandbox_id, "budget.exceeded", &data).await?;
-        }
-        let (Some(task), Some(first), false) = (&self.task_id, stops.first(), self.waiting) else {
-            return Ok(());
-        };
-        let reason = format!("budget_exceeded: the budget of the {} is used up", first.level);
-        let sql = "UPDATE tasks SET waiting_reason = $2, updated_at = $3 WHERE id = $1";
-        tx.execute(sql, params![task, reason.as_str(), tx.now]).await?;
-        let told = json!({ "task_id": task, "project_id": self.project_id, "waiting_reason": reason });
-        tx.tell("TASK_WAITING", "task", task.as_str(), &told);
-        Ok(())
-    }
-}
-
-/// Somebody has decided, or there is room again.
-pub(super) async fn clear_waiting(tx: &mut Tx, task: &TaskId) -> Result<(), Error> {
-    tx.execute("UPDATE tasks SET waiting_reason = NULL WHERE id = $1", params![task]).await?;
-    tx.tell("TASK_UPDATED", "task", task.as_str(), &json!({ "waiting_reason": null }));
-    Ok(())
-}
-
-/// The same for all tasks of a project.
-pub(super) async fn clear_waiting_in(tx: &mut Tx, project: &ProjectId) -> Result<(), Error> {
-    let sql = "UPDATE tasks SET waiting_reason = NULL WHERE project_id = $1 AND waiting_reason IS NOT NULL RETURNING id";
-    for row in tx.returning(sql, params![project]).await? {
-        tx.tell("TASK_UPDATED", "task", &row.get::<String>("id")?, &json!({ "waiting_reason": null }));
-    }
-    Ok(())
+/// The record of a call that may be made, and what it reserves.
+async fn admit(tx: &mut Tx, account: &Account, new: &NewCall) -> Result<(), Error> {
+    let (price, source) = tx.rules.prices.of(&new.model);
+    let reserved = price.reserve(new.request_bytes, new.output_max);
+    let sql = format!(
+        "INSERT INTO model_calls ({COLUMNS}, alive_until) VALUES ($1, $2, $3, $4, $5, $6, 'open', NULL, NULL, 0, 0, \
+         0, 0, 0, $7, $8, $9, NULL, $10, NULL, $11)"
+    );
+    let values = params![
+        &new.id,
+        &account.sandbox_id,
+        account.task_id.as_ref(),
+        account.project_id.as_ref(),
+        new.vendor.as_str(),
+        new.model.as_str(),
+        reserved.nanos(),
+        source == Source::Guessed,
+        i64::try_from(new.request_bytes).unwrap_or(i64::MAX),
+        tx.now,
+        tx.now + ALIVE
+    ];
+    tx.execute(&sql, values).await?;
+    let change = Change { reserved: reserved.nanos(), ..Change::default() };
+    change
+        .apply(tx, &payers(&account.sandbox_id, account.task_id.as_ref(), account.project_id.as_ref()))
+        .await?;
+    account.go_on(tx).await
 }
 
 async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
     let before = read(row)?;
+    if !matches!(before.state, CallState::Open | CallState::Lost) {
+        // Booked already: the first answer did not arrive.
+        return Ok(Usd::from_nanos(row.get("cost")?));
+    }
     let (price, source) = tx.rules.prices.of(&before.model);
     let (cost, usage) = (price.cost(&ended.usage), &ended.usage);
     let counted = usage.input + usage.output + usage.cache_read + usage.cache_write > 0;
@@ -379,7 +208,7 @@ async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
     ];
     tx.execute(sql, values).await?;
     let mut payers = payers(&before.sandbox_id, before.task_id.as_ref(), before.project_id.as_ref());
-    payers.push((ALL, ALL.to_owned()));
+    payers.push((spend::ALL, spend::ALL.to_owned()));
     change.apply(tx, &payers).await?;
     let data = json!({
         "call_id": ended.id, "vendor": before.vendor, "model": before.model, "state": ended.state,
@@ -390,108 +219,4 @@ async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
     });
     system::append(tx, &before.sandbox_id, "model.call", &data).await?;
     Ok(cost)
-}
-
-/// By how much the sums of a level change.
-#[derive(Debug, Default)]
-struct Change {
-    spent: i64,
-    reserved: i64,
-    calls: i64,
-    input: i64,
-    output: i64,
-    cache_read: i64,
-    cache_write: i64,
-}
-
-impl Change {
-    async fn apply(&self, tx: &mut Tx, payers: &[(&'static str, String)]) -> Result<(), Error> {
-        let sql = "INSERT INTO spend (level, entity_id, spent, reserved, calls, input_tokens, output_tokens, \
-                   cache_read_tokens, cache_write_tokens) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) \
-                   ON CONFLICT (level, entity_id) DO UPDATE SET spent = spend.spent + excluded.spent, \
-                   reserved = spend.reserved + excluded.reserved, calls = spend.calls + excluded.calls, \
-                   input_tokens = spend.input_tokens + excluded.input_tokens, \
-                   output_tokens = spend.output_tokens + excluded.output_tokens, \
-                   cache_read_tokens = spend.cache_read_tokens + excluded.cache_read_tokens, \
-                   cache_write_tokens = spend.cache_write_tokens + excluded.cache_write_tokens";
-        for (level, id) in payers {
-            // What is reserved matters to budgets alone.
-            let reserved = if *level == ALL { 0 } else { self.reserved };
-            let values: Vec<Value> = params![
-                *level,
-                id.as_str(),
-                self.spent,
-                reserved,
-                self.calls,
-                self.input,
-                self.output,
-                self.cache_read,
-                self.cache_write
-            ];
-            tx.execute(sql, values).await?;
-        }
-        Ok(())
-    }
-}
-
-fn payers(
-    sandbox: &SandboxId,
-    task: Option<&TaskId>,
-    project: Option<&ProjectId>,
-) -> Vec<(&'static str, String)> {
-    let mut payers = vec![(BudgetLevel::Attempt.as_str(), sandbox.to_string())];
-    payers.extend(task.map(|id| (BudgetLevel::Task.as_str(), id.to_string())));
-    payers.extend(project.map(|id| (BudgetLevel::Project.as_str(), id.to_string())));
-    payers
-}
-
-fn settings(row: &Row, column: &str) -> Result<Map<String, Json>, Error> {
-    let text: Option<String> = row.get(column)?;
-    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
-}
-
-fn difference(new: u64, old: u64) -> i64 {
-    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    signed(new).saturating_sub(signed(old))
-}
-
-fn number(row: &Row, column: &str) -> Result<u64, Error> {
-    u64::try_from(row.get::<i64>(column)?).map_err(|_| Error::corrupt(column, "negative"))
-}
-
-fn totals(row: &Row) -> Result<CostTotals, Error> {
-    Ok(CostTotals {
-        calls: number(row, "calls")?,
-        input_tokens: number(row, "input_tokens")?,
-        output_tokens: number(row, "output_tokens")?,
-        cache_read_tokens: number(row, "cache_read_tokens")?,
-        cache_write_tokens: number(row, "cache_write_tokens")?,
-        cost_usd: Usd::from_nanos(row.get("cost")?).as_f64(),
-    })
-}
-
-fn read(row: &Row) -> Result<ModelCall, Error> {
-    let first_byte_ms: Option<i64> = row.get("first_byte_ms")?;
-    let status_code: Option<i64> = row.get("status_code")?;
-    Ok(ModelCall {
-        id: row.parse("id")?,
-        sandbox_id: row.parse("sandbox_id")?,
-        task_id: row.parse_opt("task_id")?,
-        project_id: row.parse_opt("project_id")?,
-        vendor: row.parse("vendor")?,
-        model: row.get("model")?,
-        state: row.parse("state")?,
-        status_code: status_code.and_then(|code| u16::try_from(code).ok()),
-        stop_reason: row.get("stop_reason")?,
-        input_tokens: number(row, "input_tokens")?,
-        output_tokens: number(row, "output_tokens")?,
-        cache_read_tokens: number(row, "cache_read_tokens")?,
-        cache_write_tokens: number(row, "cache_write_tokens")?,
-        cost_usd: Usd::from_nanos(row.get("cost")?).as_f64(),
-        estimated: row.get("estimated")?,
-        request_bytes: number(row, "request_bytes")?,
-        first_byte_ms: first_byte_ms.and_then(|ms| u64::try_from(ms).ok()),
-        started_at: row.get("started_at")?,
-        ended_at: row.get("ended_at")?,
-    })
 }

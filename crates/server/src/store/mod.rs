@@ -5,6 +5,7 @@
 //! transaction and answers after its commit. On PostgreSQL that transaction holds one lock across processes. So a
 //! method that reads, decides and writes is never overtaken, and rows get their positions in the order of commit.
 
+mod account;
 mod agent;
 mod ask;
 mod audit;
@@ -13,6 +14,7 @@ mod bulk;
 mod call;
 mod claim;
 mod command;
+mod cost;
 mod dependency;
 mod egress;
 mod entry;
@@ -28,6 +30,7 @@ mod project;
 mod result;
 mod rules;
 mod sandbox;
+mod spend;
 mod sqlite;
 mod system;
 mod task;
@@ -47,7 +50,8 @@ use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
-    call::{CallFilter, EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
+    call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
+    cost::CallFilter,
     egress::Denial,
     entry::Entry,
     error::Error,

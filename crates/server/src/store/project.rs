@@ -7,7 +7,7 @@ use omoi_protocol::{
 use serde_json::{Value as Json, json};
 
 use super::{
-    Error, Store, Tx, call,
+    Error, Store, Tx, account,
     value::{Row, params},
 };
 
@@ -89,7 +89,7 @@ impl Store {
             )
             .await?;
             if patch.settings.is_some() {
-                call::clear_waiting_in(tx, &id).await?;
+                account::clear_waiting_in(tx, &id).await?;
             }
             let changed = serde_json::to_value(&patch).unwrap_or(Json::Null);
             tx.tell("PROJECT_UPDATED", "project", id.as_str(), &changed);

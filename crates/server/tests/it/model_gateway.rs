@@ -120,7 +120,8 @@ on_both! { behind =>
         let sse = |text: String| move || ([("content-type", "text/event-stream")], text.clone()).into_response();
         let json = |body: Value| move || whole(200, body.clone());
         type Reply = Box<dyn Fn() -> axum::response::Response + Send + Sync>;
-        let cases: Vec<(&str, bool, Reply, [u64; 4], &str, bool)> = vec![
+        type Case = (&'static str, bool, Reply, [u64; 4], &'static str, bool);
+        let cases: Vec<Case> = vec![
             ("anthropic/v1/messages", false, Box::new(json(message(10, 20))), [10, 20, 0, 0], "end_turn", false),
             ("anthropic/v1/messages", true, Box::new(sse(events(1, 2))), [1, 2, 100, 50], "tool_use", false),
             ("openai/v1/chat/completions", false, Box::new(json(completion)), [40, 9, 60, 0], "length", false),

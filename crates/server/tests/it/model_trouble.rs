@@ -8,11 +8,13 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::{
-    app::{answer, eventually, soon},
+    app::{App, On, Sandbox, answer, eventually, soon},
     on_both,
     stand_in::{StandIn, behind, events, hello, message, whole},
     work::LEASE,
 };
+
+type Feed = tokio::sync::mpsc::Sender<Result<bytes::Bytes, std::io::Error>>;
 
 fn impatient(config: &mut Config) {
     behind(config);
@@ -125,13 +127,8 @@ on_both! { behind =>
     }
 
     async fn a_stream_that_breaks_off_has_no_end_that_could_be_taken_for_one(app: App) {
-        let mut feeds = StandIn::of(&app).streams();
         let sandbox = app.sandbox_with_task().await;
-        let sent = app.model_request(&sandbox.token, "/anthropic/v1/messages").json(&hello()).send();
-        let (response, feed) = soon(async { tokio::join!(sent, feeds.recv()) }).await;
-        let (mut response, feed) = (response.unwrap(), feed.unwrap());
-        feed.send(Ok("event: ping\n\n".into())).await.unwrap();
-        soon(response.chunk()).await.unwrap().unwrap();
+        let (mut response, feed) = begun(&app, &sandbox).await;
         feed.send(Err(std::io::Error::other("broken"))).await.unwrap();
         assert!(soon(response.chunk()).await.is_err());
         assert_eq!(app.last_call(&sandbox).await["state"], "broken");
@@ -166,7 +163,7 @@ on_both! { impatient =>
         let start = async |token: &str, feeds: &mut tokio::sync::mpsc::Receiver<_>| {
             let sent = app.model_request(token, "/anthropic/v1/messages").json(&hello()).send();
             let (response, feed) = soon(async { tokio::join!(sent, feeds.recv()) }).await;
-            let feed: tokio::sync::mpsc::Sender<Result<bytes::Bytes, std::io::Error>> = feed.unwrap();
+            let feed: Feed = feed.unwrap();
             feed.send(Ok("event: ping\n\n".into())).await.unwrap();
             (response.unwrap(), feed)
         };
@@ -214,4 +211,66 @@ on_both! { nowhere =>
         let call = app.last_call(&sandbox).await;
         assert_eq!((&call["state"], &call["cost_usd"], &call["estimated"]), (&json!("broken"), &json!(0.0), &json!(false)));
     }
+}
+
+fn stopping_soon(config: &mut Config) {
+    behind(config);
+    config.server.shutdown_grace = Duration::from_secs(1);
+}
+
+/// A stream that has begun: the answer, and what feeds it.
+async fn begun(app: &App, sandbox: &Sandbox) -> (reqwest::Response, Feed) {
+    let mut feeds = StandIn::of(app).streams();
+    let sent = app.model_request(&sandbox.token, "/anthropic/v1/messages").json(&hello()).send();
+    let (response, feed) = soon(async { tokio::join!(sent, feeds.recv()) }).await;
+    let (mut response, feed) = (response.unwrap(), feed.unwrap());
+    feed.send(Ok("event: ping\n\n".into())).await.unwrap();
+    soon(response.chunk()).await.unwrap().unwrap();
+    (response, feed)
+}
+
+on_both! { stopping_soon =>
+    async fn a_server_that_stops_cuts_its_calls_off_and_books_them(app: App) {
+        let mut app = app;
+        let sandbox = app.sandbox_with_task().await;
+        let (mut response, feed) = begun(&app, &sandbox).await;
+        soon(app.restart()).await;
+        assert!(soon(response.chunk()).await.is_err());
+        soon(feed.closed()).await;
+        let call = app.last_call(&sandbox).await;
+        assert_eq!((&call["state"], &call["estimated"]), (&json!("broken"), &json!(true)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_call_of_a_sandbox_that_was_ended_is_cut_off() {
+    let app = App::start_with(On::Sqlite, behind).await;
+    let sandbox = app.sandbox_with_task().await;
+    let (mut response, feed) = begun(&app, &sandbox).await;
+    app.post(&format!("/api/v1/sandboxes/{}/terminate", sandbox.id), json!({})).await.expect(200);
+    assert!(soon(response.chunk()).await.is_err());
+    soon(feed.closed()).await;
+    assert_eq!(app.last_call(&sandbox).await["state"], "broken");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_reserved_at_one_server_counts_at_another() {
+    let app = App::start_with(On::Postgres, behind).await;
+    let other = app.beside().await;
+    let project = app.project("p").await;
+    let task = app.task(&project, json!({ "execution_config": { "max_total_cost_usd": 0.01 } })).await;
+    let sandbox = app.attached_to(&task).await;
+    let (response, feed) = begun(&app, &sandbox).await;
+    let body = hello();
+    let asked = other.ask(&sandbox, &body);
+    let (asked, ()) = soon(async {
+        tokio::join!(asked, async {
+            feed.send(Ok(events(0, 1000).into())).await.unwrap();
+            drop(feed);
+            response.bytes().await.unwrap();
+        })
+    })
+    .await;
+    asked.refused_call(403, "permission_error", "budget_exceeded");
+    assert_eq!(StandIn::of(&app).got().len(), 1);
 }

@@ -13,7 +13,7 @@ use omoi_protocol::{ProjectId, project::Project, sandbox::Sandbox};
 
 use crate::{
     git,
-    http::{Api, ApiError, Caller, bearer},
+    http::{Api, ApiError, Caller, auth, bearer},
     store::{self, Bearer},
 };
 
@@ -30,6 +30,7 @@ impl Visit {
         let secret = secret(&parts.headers);
         let admitted = api.gate.admit(&api.store, secret.as_deref(), from, api.clock.now()).await;
         let bearer = admitted.map_err(|error| unwelcome(&parts.headers, error))?;
+        auth::through_own_door(parts.extensions.get(), &bearer)?;
         let project = repository.strip_suffix(".git").and_then(|id| id.parse::<ProjectId>().ok());
         let project = project.ok_or_else(|| not_there(repository))?;
         let sandbox = match bearer {

@@ -7,8 +7,8 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use omoi_protocol::{EventSource, SandboxId, event::NewEvent, sandbox::Sandbox};
-use serde_json::{json, value::to_raw_value};
+use omoi_protocol::{SandboxId, sandbox::Sandbox};
+use serde_json::json;
 use tokio::{io::AsyncWriteExt, process::ChildStdin, sync::OwnedSemaphorePermit};
 
 use super::{
@@ -221,16 +221,11 @@ impl Push<'_> {
                 json!({ "ref": null, "old": null, "new": null, "accepted": false, "reason": otherwise }),
             );
         }
-        let event = |data| NewEvent {
-            event_type: "git.push".to_owned(),
-            event_data: to_raw_value(&data).expect("values are JSON"),
-            source: EventSource::System,
-            worker_seq: None,
-        };
         let id: &SandboxId = &self.sandbox.id;
-        let stored = self.door.api.store.event_append(id, events.into_iter().map(event).collect()).await;
-        if let Err(error) = stored {
-            tracing::warn!(sandbox.id = %id, %error, "a push of {id} could not be written down");
+        for event in &events {
+            if let Err(error) = self.door.api.store.event_tell(id, "git.push", event).await {
+                tracing::warn!(sandbox.id = %id, %error, "a push of {id} could not be written down");
+            }
         }
     }
 }

@@ -96,7 +96,7 @@ impl Call {
         if let Some((head, refusal)) = refusal {
             let _ = head.send(Err(refusal));
         } else if state == CallState::Broken {
-            let _ = body.send(Err(Broken)).await;
+            let _ = timeout(calls.config.chunk_timeout, body.send(Err(Broken))).await;
         }
         drop((under_way, slot));
     }

@@ -32,7 +32,7 @@ pub struct Inner {
     pub config: config::Model,
     pub slots: Slots,
     pub tracker: TaskTracker,
-    /// Told whenever a call has been booked, and so has given back what it had reserved.
+    /// Told whenever a call has given back what it had reserved, and when it has ended.
     pub booked: Notify,
     under_way: Mutex<HashMap<CallId, CancellationToken>>,
 }
@@ -91,14 +91,14 @@ impl Calls {
                 tracing::warn!(%error, "model calls under way could not be kept alive; tried again in a moment");
             }
         }
-        // Told from here on, so that none that ends in between is missed.
-        let mut booked = std::pin::pin!(self.booked.notified());
-        booked.as_mut().enable();
         let ended = async {
-            while !self.under_way().is_empty() {
-                booked.as_mut().await;
-                booked.set(self.booked.notified());
-                booked.as_mut().enable();
+            loop {
+                // Made before the look, so that none that ends in between is missed.
+                let booked = self.booked.notified();
+                if self.under_way().is_empty() {
+                    return;
+                }
+                booked.await;
             }
         };
         if tokio::time::timeout(grace, ended).await.is_err() {
@@ -128,5 +128,6 @@ impl Calls {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.calls.under_way().remove(&self.id);
+        self.calls.booked.notify_waiters();
     }
 }

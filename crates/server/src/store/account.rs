@@ -1,0 +1,114 @@
+//! Who pays for a sandbox's model calls, how each of them stands, and what becomes of a task whose money is used up.
+
+use omoi_protocol::{BudgetLevel, ProjectId, SandboxId, TaskId};
+use serde_json::{Map, Value as Json, json};
+
+use super::{
+    Error, Tx, system,
+    value::{Row, params},
+};
+use crate::domain::{
+    budget::{self, Standing},
+    money::Usd,
+};
+
+/// Who pays for a sandbox's calls, and how they stand.
+pub(super) struct Account {
+    pub sandbox_id: SandboxId,
+    pub task_id: Option<TaskId>,
+    pub project_id: Option<ProjectId>,
+    waiting: bool,
+    /// From the narrowest level on.
+    pub standings: Vec<Standing>,
+}
+
+impl Account {
+    pub async fn load(tx: &mut Tx, sandbox: &SandboxId) -> Result<Self, Error> {
+        let sql = "SELECT s.live, s.lease_expires_at, s.task_id, s.project_id, t.execution_config, t.waiting_reason, \
+                   p.settings, a.spent AS attempt_spent, a.reserved AS attempt_reserved, b.spent AS task_spent, \
+                   b.reserved AS task_reserved, c.spent AS project_spent, c.reserved AS project_reserved \
+                   FROM sandboxes s LEFT JOIN tasks t ON t.id = s.task_id LEFT JOIN projects p ON p.id = s.project_id \
+                   LEFT JOIN spend a ON a.level = 'attempt' AND a.entity_id = s.id \
+                   LEFT JOIN spend b ON b.level = 'task' AND b.entity_id = s.task_id \
+                   LEFT JOIN spend c ON c.level = 'project' AND c.entity_id = s.project_id WHERE s.id = $1";
+        let row = tx.query_one(sql, params![sandbox]).await?;
+        let row = row.ok_or_else(|| Error::not_found("sandbox", sandbox))?;
+        let lease: Option<jiff::Timestamp> = row.get("lease_expires_at")?;
+        if !row.get::<bool>("live")? || lease.is_none_or(|end| end <= tx.now) {
+            return Err(Error::TokenEnded);
+        }
+        let (task, project) = (settings(&row, "execution_config")?, settings(&row, "settings")?);
+        let standing = |level: BudgetLevel| {
+            let amount = |what: &str| -> Result<Usd, Error> {
+                let nanos: Option<i64> = row.get(&format!("{level}_{what}"))?;
+                Ok(Usd::from_nanos(nanos.unwrap_or(0)))
+            };
+            let limit = budget::limit(level, &tx.rules.budgets, &task, &project);
+            Ok(Standing { level, limit, spent: amount("spent")?, reserved: amount("reserved")? })
+        };
+        Ok(Self {
+            sandbox_id: sandbox.clone(),
+            standings: BudgetLevel::ALL.iter().copied().map(standing).collect::<Result<_, Error>>()?,
+            task_id: row.parse_opt("task_id")?,
+            project_id: row.parse_opt("project_id")?,
+            waiting: row.get::<Option<String>>("waiting_reason")?.is_some(),
+        })
+    }
+
+    /// Tells the sandbox once of each budget that is used up, and marks its task.
+    pub async fn stop(&self, tx: &mut Tx, stops: &[Standing]) -> Result<(), Error> {
+        for stop in stops {
+            let limit = stop.limit.unwrap_or(Usd::ZERO);
+            let sql = "INSERT INTO budget_stops (sandbox_id, level, budget) VALUES ($1, $2, $3) \
+                       ON CONFLICT (sandbox_id, level) DO UPDATE SET budget = excluded.budget \
+                       WHERE budget_stops.budget <> excluded.budget RETURNING level";
+            let values = params![&self.sandbox_id, stop.level.as_str(), limit.nanos()];
+            if tx.returning(sql, values).await?.is_empty() {
+                continue;
+            }
+            let data = json!({
+                "level": stop.level, "limit_usd": limit.as_f64(), "spent_usd": stop.spent.as_f64(),
+                "task_id": self.task_id,
+            });
+            system::append(tx, &self.sandbox_id, "budget.exceeded", &data).await?;
+        }
+        let (Some(task), Some(first), false) = (&self.task_id, stops.first(), self.waiting) else {
+            return Ok(());
+        };
+        let reason = format!("budget_exceeded: the budget of the {} is used up", first.level);
+        let sql = "UPDATE tasks SET waiting_reason = $2, updated_at = $3 WHERE id = $1";
+        tx.execute(sql, params![task, reason.as_str(), tx.now]).await?;
+        let told = json!({ "task_id": task, "project_id": self.project_id, "waiting_reason": reason });
+        tx.tell("TASK_WAITING", "task", task.as_str(), &told);
+        Ok(())
+    }
+
+    /// There is room: nobody need decide any more.
+    pub async fn go_on(&self, tx: &mut Tx) -> Result<(), Error> {
+        match &self.task_id {
+            Some(task) if self.waiting => clear_waiting(tx, task).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Somebody has decided, or there is room again.
+pub(super) async fn clear_waiting(tx: &mut Tx, task: &TaskId) -> Result<(), Error> {
+    tx.execute("UPDATE tasks SET waiting_reason = NULL WHERE id = $1", params![task]).await?;
+    tx.tell("TASK_UPDATED", "task", task.as_str(), &json!({ "waiting_reason": null }));
+    Ok(())
+}
+
+/// The same for all tasks of a project.
+pub(super) async fn clear_waiting_in(tx: &mut Tx, project: &ProjectId) -> Result<(), Error> {
+    let sql = "UPDATE tasks SET waiting_reason = NULL WHERE project_id = $1 AND waiting_reason IS NOT NULL RETURNING id";
+    for row in tx.returning(sql, params![project]).await? {
+        tx.tell("TASK_UPDATED", "task", &row.get::<String>("id")?, &json!({ "waiting_reason": null }));
+    }
+    Ok(())
+}
+
+fn settings(row: &Row, column: &str) -> Result<Map<String, Json>, Error> {
+    let text: Option<String> = row.get(column)?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+}

@@ -1,0 +1,142 @@
+//! What model calls have cost: their records, and the sums of those that are asked for.
+
+use omoi_protocol::{
+    BudgetLevel, CallId, ProjectId, SandboxId, TaskId,
+    cost::{CostTotals, ModelCall},
+};
+
+use super::{
+    Ask, Error, Store,
+    spend::ALL,
+    value::{Row, params},
+};
+use crate::domain::money::Usd;
+
+pub(super) const COLUMNS: &str = "id, sandbox_id, task_id, project_id, vendor, model, state, status_code, stop_reason, \
+    input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost, reserved, estimated, request_bytes, \
+    first_byte_ms, started_at, ended_at";
+
+/// Which calls are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct CallFilter {
+    pub project_id: Option<ProjectId>,
+    pub task_id: Option<TaskId>,
+    pub sandbox_id: Option<SandboxId>,
+    pub since: Option<jiff::Timestamp>,
+}
+
+impl Store {
+    /// Newest first; `before` is the last id of the page before.
+    pub async fn call_list(
+        &self,
+        filter: CallFilter,
+        before: Option<CallId>,
+        limit: usize,
+    ) -> Result<Vec<ModelCall>, Error> {
+        self.read(async move |tx| {
+            let mut ask = filter.ask(&format!("SELECT {COLUMNS} FROM model_calls"));
+            if let Some(id) = &before {
+                let sql = "SELECT started_at FROM model_calls WHERE id = $1";
+                let row = tx.query_one(sql, params![id]).await?;
+                let started: jiff::Timestamp =
+                    row.ok_or_else(|| Error::not_found("call", id))?.get("started_at")?;
+                ask.and2("(started_at, id) <", started.into(), id.into());
+            }
+            let (sql, values) = ask.order_limit("started_at DESC, id DESC", limit);
+            tx.query(&sql, values).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// The sums of what a filter names. They are kept; only a time makes it necessary to add up, from that time on.
+    pub async fn call_totals(&self, filter: CallFilter) -> Result<CostTotals, Error> {
+        self.read(async move |tx| {
+            let row = match filter.kept() {
+                Some((level, id)) => {
+                    let sql = "SELECT calls, spent AS cost, input_tokens, output_tokens, cache_read_tokens, \
+                               cache_write_tokens FROM spend WHERE level = $1 AND entity_id = $2";
+                    tx.query_one(sql, params![level, id]).await?
+                }
+                None => {
+                    let sum =
+                        |column: &str| format!("CAST(COALESCE(sum({column}), 0) AS BIGINT) AS {column}");
+                    let ask = filter.ask(&format!(
+                        "SELECT count(ended_at) AS calls, {}, {}, {}, {}, {} FROM model_calls",
+                        sum("cost"),
+                        sum("input_tokens"),
+                        sum("output_tokens"),
+                        sum("cache_read_tokens"),
+                        sum("cache_write_tokens")
+                    ));
+                    let (sql, values) = ask.all();
+                    tx.query_one(&sql, values).await?
+                }
+            };
+            row.as_ref().map_or(Ok(CostTotals::default()), totals)
+        })
+        .await
+    }
+}
+
+impl CallFilter {
+    fn ask(&self, select: &str) -> Ask {
+        let mut ask = Ask::new(select);
+        ask.and_some("sandbox_id =", self.sandbox_id.as_ref());
+        ask.and_some("task_id =", self.task_id.as_ref());
+        ask.and_some("project_id =", self.project_id.as_ref());
+        ask.and_some("started_at >=", self.since);
+        ask
+    }
+
+    /// The one row of sums that answers the filter, if there is one.
+    fn kept(&self) -> Option<(&'static str, String)> {
+        match (&self.sandbox_id, &self.task_id, &self.project_id, self.since) {
+            (None, None, None, None) => Some((ALL, ALL.to_owned())),
+            (Some(id), None, None, None) => Some((BudgetLevel::Attempt.as_str(), id.to_string())),
+            (None, Some(id), None, None) => Some((BudgetLevel::Task.as_str(), id.to_string())),
+            (None, None, Some(id), None) => Some((BudgetLevel::Project.as_str(), id.to_string())),
+            _ => None,
+        }
+    }
+}
+
+fn totals(row: &Row) -> Result<CostTotals, Error> {
+    Ok(CostTotals {
+        calls: number(row, "calls")?,
+        input_tokens: number(row, "input_tokens")?,
+        output_tokens: number(row, "output_tokens")?,
+        cache_read_tokens: number(row, "cache_read_tokens")?,
+        cache_write_tokens: number(row, "cache_write_tokens")?,
+        cost_usd: Usd::from_nanos(row.get("cost")?).as_f64(),
+    })
+}
+
+pub(super) fn read(row: &Row) -> Result<ModelCall, Error> {
+    let first_byte_ms: Option<i64> = row.get("first_byte_ms")?;
+    let status_code: Option<i64> = row.get("status_code")?;
+    Ok(ModelCall {
+        id: row.parse("id")?,
+        sandbox_id: row.parse("sandbox_id")?,
+        task_id: row.parse_opt("task_id")?,
+        project_id: row.parse_opt("project_id")?,
+        vendor: row.parse("vendor")?,
+        model: row.get("model")?,
+        state: row.parse("state")?,
+        status_code: status_code.and_then(|code| u16::try_from(code).ok()),
+        stop_reason: row.get("stop_reason")?,
+        input_tokens: number(row, "input_tokens")?,
+        output_tokens: number(row, "output_tokens")?,
+        cache_read_tokens: number(row, "cache_read_tokens")?,
+        cache_write_tokens: number(row, "cache_write_tokens")?,
+        cost_usd: Usd::from_nanos(row.get("cost")?).as_f64(),
+        estimated: row.get("estimated")?,
+        request_bytes: number(row, "request_bytes")?,
+        first_byte_ms: first_byte_ms.and_then(|ms| u64::try_from(ms).ok()),
+        started_at: row.get("started_at")?,
+        ended_at: row.get("ended_at")?,
+    })
+}
+
+pub(super) fn number(row: &Row, column: &str) -> Result<u64, Error> {
+    u64::try_from(row.get::<i64>(column)?).map_err(|_| Error::corrupt(column, "negative"))
+}
