@@ -1,0 +1,12 @@
+//! The real program with real sandboxes: what every provider must do, what a hostile sandbox may try, and what a crash
+//! at any moment may leave behind. Needs root, as the embedded provider's tests do; some cases give it up on purpose.
+#![allow(clippy::unwrap_used)]
+
+mod git;
+mod omoi;
+mod traces;
+
+mod conformance;
+mod crash;
+mod hostile;
+mod preserve;
