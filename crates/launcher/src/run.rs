@@ -180,9 +180,8 @@ fn overlay(plan: &Plan, reports: &mut Reports) -> bool {
 
 /// The child runs in here for as long as the sandbox lives.
 fn born(heir: Inheritance, theirs: UnixStream, ours: UnixStream) -> Result<(Child, UnixStream)> {
-    let flags = sys::NEW_USER | sys::NEW_PID | sys::NEW_MOUNT | sys::NEW_NET | sys::NEW_IPC | sys::NEW_UTS;
     let group = heir.groups.init.as_ref().map(|group| group.as_fd());
-    match sys::clone_into(flags, group).map_err(|error| crate::probe::diagnose(&error))? {
+    match sys::clone_into(sys::NAMESPACES, group).map_err(|error| crate::probe::diagnose(&error))? {
         Some(child) => Ok((child, ours)),
         None => {
             // So that the launcher's end is seen as the end of the conversation.

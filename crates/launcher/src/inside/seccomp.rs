@@ -107,7 +107,7 @@ fn denials() -> seccompiler::Result<BTreeMap<i64, Vec<Rule>>> {
 
     // Both put words into a terminal as if a person had typed them.
     let terminal = |request: u64| Ok(Rule::new(vec![dword(1, Op::Eq, request as i32)?])?);
-    let requests = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
+    let requests = [libc::TIOCSTI, libc::TIOCLINUX];
     rules.insert(libc::SYS_ioctl, requests.into_iter().map(terminal).collect::<seccompiler::Result<_>>()?);
     Ok(rules)
 }
