@@ -142,7 +142,7 @@ pub fn plan(cache: &Path, dir: &Path) -> Plan {
     }
 }
 
-fn fix(layer: Layer) -> &'static str {
+pub fn fix(layer: Layer) -> &'static str {
     match layer {
         Layer::UserNamespace => {
             "allow user namespaces: sysctl user.max_user_namespaces and kernel.unprivileged_userns_clone; on Ubuntu an AppArmor \

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use omoi_launcher::directory::{DISK_DIR, INTENT, STATE};
+use omoi_launcher::directory::{DISK_DIR, DISK_IMAGE, INTENT, STATE};
 use omoi_launcher::wire::{Error, Inbox, send};
 use omoi_launcher::{Answer, Directory, Door, Layer, Plan, Report, State};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -68,10 +68,13 @@ impl Made {
         if let Some(mode) = self.disk {
             // The refusal that is on its way says more than a second one would.
             let _ = disk::remove(plan, mode);
-            let _ = std::fs::remove_file(plan.dir.join(INTENT));
         }
         if self.files {
             Files::remove(&plan.dir);
+            // As long as there is a disk, somebody must know whose it is.
+            if !plan.dir.join(DISK_DIR).exists() && !plan.dir.join(DISK_IMAGE).exists() {
+                let _ = std::fs::remove_file(plan.dir.join(INTENT));
+            }
         }
         drop(self.lock);
     }
