@@ -48,6 +48,20 @@ impl Directory {
         }
     }
 
+    /// Waits until no init holds the lock: then nothing of the sandbox runs, unless its init was killed, which its processes
+    /// survive by a moment.
+    pub fn wait_gone(&self) -> Result<(), Error> {
+        let path = self.path.join(LOCK);
+        let failed = |source| Error::File { path: path.clone(), source };
+        let lock = match File::open(&path) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(source) => return Err(failed(source)),
+        };
+        rustix::io::retry_on_intr(|| flock(&lock, FlockOperation::LockShared))
+            .map_err(|error| failed(error.into()))
+    }
+
     /// What was made there last; it stays when the sandbox has ended.
     pub fn state(&self) -> Result<Option<State>, Error> {
         self.read(STATE)

@@ -1,6 +1,7 @@
 //! The program `omoi-launcher`: makes sandboxes, kills and removes them, and says what the machine can do. It has one thread,
 //! reads no configuration and no environment, and what it makes outlives it.
 
+mod bench;
 mod host;
 mod inside;
 mod probe;
@@ -21,7 +22,8 @@ use crate::refuse::refusal;
 /// Launch files are small; a plan beyond this is a mistake.
 const PLAN_BYTES_MAX: u64 = 16 << 20;
 
-const USAGE: &str = "usage: omoi-launcher run < PLAN | probe [--cache DIR] | kill DIR | remove DIR";
+const USAGE: &str = "usage: omoi-launcher run < PLAN | probe [--cache DIR] | kill DIR | remove DIR\n       \
+                     omoi-launcher bench --count N --cache DIR";
 
 fn main() -> ExitCode {
     // Whatever the caller left open would stay open for as long as the sandbox lives.
@@ -33,6 +35,9 @@ fn main() -> ExitCode {
         (Some("run"), [_]) => run_plan(),
         (Some("probe"), [_]) => print(&probe::probe(Path::new("/var/tmp")), true),
         (Some("probe"), [_, _, cache]) if word(1) == Some("--cache") => print(&probe::probe(cache), true),
+        (Some("bench"), [_, _, _, _, cache]) if (word(1), word(3)) == (Some("--count"), Some("--cache")) => {
+            measure(cache, word(2).unwrap_or_default())
+        }
         (Some("kill"), [_, dir]) => done(remove::kill(dir)),
         (Some("remove"), [_, dir]) => done(remove::remove(dir)),
         _ => {
@@ -63,6 +68,17 @@ fn run_plan() -> ExitCode {
         )),
     };
     print(&answer, !matches!(answer, Answer::Refused(_)))
+}
+
+fn measure(cache: &Path, count: &str) -> ExitCode {
+    let Ok(count) = count.parse() else {
+        complain(USAGE);
+        return ExitCode::from(2);
+    };
+    match bench::bench(cache, count) {
+        Ok(measured) => print(&measured, true),
+        Err(refused) => done(Err(refused)),
+    }
 }
 
 fn done(result: refuse::Result<()>) -> ExitCode {

@@ -103,7 +103,7 @@ fn try_namespace(flag: u64) -> io::Result<()> {
 }
 
 /// Accepts what an administrator could accept, so that a probe sees behind the first thing that is missing.
-fn plan(cache: &Path, dir: &Path) -> Plan {
+pub fn plan(cache: &Path, dir: &Path) -> Plan {
     let given = own_ranges(&fs::read_to_string("/etc/subuid").unwrap_or_default()).into_iter().next();
     let given = given
         .and_then(|(base, count)| Some(Ids { base: base.try_into().ok()?, count: count.try_into().ok()? }));
@@ -142,7 +142,7 @@ fn plan(cache: &Path, dir: &Path) -> Plan {
     }
 }
 
-fn fix(layer: Layer) -> &'static str {
+pub fn fix(layer: Layer) -> &'static str {
     match layer {
         Layer::UserNamespace => {
             "allow user namespaces: sysctl user.max_user_namespaces and kernel.unprivileged_userns_clone; on Ubuntu an AppArmor \

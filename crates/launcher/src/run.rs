@@ -1,11 +1,12 @@
 //! `omoi-launcher run`: makes the sandbox of a plan, layer by layer, or nothing.
 
+use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use omoi_launcher::directory::{DISK_DIR, INTENT, STATE};
+use omoi_launcher::directory::{DISK_DIR, DISK_IMAGE, INTENT, STATE};
 use omoi_launcher::wire::{Error, Inbox, send};
 use omoi_launcher::{Answer, Directory, Door, Layer, Plan, Report, State};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
@@ -22,8 +23,6 @@ use crate::sys::{self, Child};
 
 /// An init that says nothing for so long is stuck in the kernel, or copies a very large workspace.
 const WORD_TIMEOUT: Duration = Duration::from_secs(120);
-
-const OWN_FIX: &str = "see that the directory belongs to the server";
 
 pub fn run(plan: Plan) -> Answer {
     let refused = |refusal| Answer::Refused(refusal);
@@ -53,7 +52,7 @@ struct Made {
     child: Option<Child>,
     files: bool,
     /// Kept until all is undone.
-    lock: Option<std::fs::File>,
+    lock: Option<File>,
 }
 
 impl Made {
@@ -68,42 +67,54 @@ impl Made {
         if let Some(mode) = self.disk {
             // The refusal that is on its way says more than a second one would.
             let _ = disk::remove(plan, mode);
-            let _ = std::fs::remove_file(plan.dir.join(INTENT));
         }
         if self.files {
             Files::remove(&plan.dir);
+            // As long as there is a disk, somebody must know whose it is.
+            if !plan.dir.join(DISK_DIR).exists() && !plan.dir.join(DISK_IMAGE).exists() {
+                let _ = std::fs::remove_file(plan.dir.join(INTENT));
+            }
         }
         drop(self.lock);
     }
 }
 
-fn make(plan: &Plan, lock: std::fs::File, made: &mut Made) -> Result<State> {
+fn make(plan: &Plan, lock: File, made: &mut Made) -> Result<State> {
     made.lock = lock.try_clone().ok();
     clear_earlier(&plan.dir)?;
-    let mut reports = Reports::default();
     for layer in [Layer::UserNamespace, Layer::MountNamespace, Layer::PidNamespace, Layer::NetworkNamespace] {
         if plan.deny.contains(&layer) {
             return Err(refusal(layer, "denied by the plan", format_args!("take {layer} out of `deny`")));
         }
     }
-    let mode = ids::choose(plan, &mut reports)?;
+    let mut reports = Reports::default();
+    let heir = prepare(plan, lock, made, &mut reports)?;
+    bring_up(plan, heir, made, reports)
+}
+
+/// All that is made outside, before there is a process inside.
+fn prepare(plan: &Plan, lock: File, made: &mut Made, reports: &mut Reports) -> Result<Inheritance> {
+    let own = |what: &str, result: std::io::Result<()>| {
+        result.or_refuse(Layer::Directory, what, "see that the directory belongs to the server")
+    };
+    let mode = ids::choose(plan, reports)?;
     made.files = true;
     let delegated = (mode == Mode::Delegated).then_some(plan.ids);
     let intent = made.intent.insert(Intent { cgroups: cgroup::planned(plan), delegated });
-    claim::write(&plan.dir, INTENT, intent).or_refuse(Layer::Directory, "write down the intent", OWN_FIX)?;
+    own("write down the intent", claim::write(&plan.dir, INTENT, intent))?;
     let mut groups = Groups::default();
-    cgroup::make(plan, &mut groups, &mut reports)?;
-    let disk = disk::make(plan, mode, &mut reports)?;
-    let kind = disk.kind;
+    cgroup::make(plan, &mut groups, reports)?;
+    let disk = disk::make(plan, mode, reports)?;
     made.disk = disk.new.then_some(mode);
-    let files = Files::open(&plan.dir, lock, plan.fresh).or_refuse(
-        Layer::Directory,
-        format_args!("write to {}", plan.dir.display()),
-        OWN_FIX,
-    )?;
-    let heir = inherit(plan, mode, disk, groups, files, &mut reports)?;
-    let cgroups = heir.groups.paths.clone();
+    own("clear what was said before", Files::clear(&plan.dir))?;
+    let files =
+        Files::open(&plan.dir, lock, plan.fresh).or_broken(Layer::Directory, "open what the init writes")?;
+    inherit(plan, mode, disk, groups, files, reports)
+}
 
+/// From the first process inside to the command that runs.
+fn bring_up(plan: &Plan, heir: Inheritance, made: &mut Made, mut reports: Reports) -> Result<State> {
+    let (mode, cgroups, disk) = (heir.mode, heir.groups.paths.clone(), heir.disk.kind);
     let (ours, theirs) = UnixStream::pair().or_broken(Layer::PidNamespace, "make a socket")?;
     ours.set_read_timeout(Some(WORD_TIMEOUT)).or_broken(Layer::PidNamespace, "prepare a socket")?;
     let (child, ours) = born(heir, theirs, ours)?;
@@ -113,15 +124,14 @@ fn make(plan: &Plan, lock: std::fs::File, made: &mut Made) -> Result<State> {
     let mut inbox = Inbox::default();
     let (doors, inside) = tell(&ours, &Word::Mapped).and_then(|()| ready(&ours, &mut inbox))?;
     reports.0.extend(inside);
-    let start_ticks = claim::start_ticks(pid).or_broken(Layer::PidNamespace, "look at the init")?;
     let state = State {
         id: plan.id.clone(),
         labels: plan.labels.clone(),
         pid,
-        start_ticks,
+        start_ticks: claim::start_ticks(pid).or_broken(Layer::PidNamespace, "look at the init")?,
         ids: plan.ids,
         cgroups,
-        disk: kind,
+        disk,
         doors,
         layers: reports.0,
     };
@@ -149,7 +159,7 @@ fn inherit(
     mode.with_files(plan.ids, || match &disk.mount {
         Some(mount) => upper::prepare(mount, plan, owners, &lowers),
         None => {
-            let dir = std::fs::File::open(plan.dir.join(DISK_DIR));
+            let dir = File::open(plan.dir.join(DISK_DIR));
             upper::prepare(dir.or_broken(Layer::DiskCap, "open the disk")?, plan, owners, &lowers)
         }
     })?;
@@ -180,9 +190,8 @@ fn overlay(plan: &Plan, reports: &mut Reports) -> bool {
 
 /// The child runs in here for as long as the sandbox lives.
 fn born(heir: Inheritance, theirs: UnixStream, ours: UnixStream) -> Result<(Child, UnixStream)> {
-    let flags = sys::NEW_USER | sys::NEW_PID | sys::NEW_MOUNT | sys::NEW_NET | sys::NEW_IPC | sys::NEW_UTS;
     let group = heir.groups.init.as_ref().map(|group| group.as_fd());
-    match sys::clone_into(flags, group).map_err(|error| crate::probe::diagnose(&error))? {
+    match sys::clone_into(sys::NAMESPACES, group).map_err(|error| crate::probe::diagnose(&error))? {
         Some(child) => Ok((child, ours)),
         None => {
             // So that the launcher's end is seen as the end of the conversation.

@@ -21,8 +21,10 @@ pub const NEW_USER: u64 = libc::CLONE_NEWUSER as u64;
 pub const NEW_PID: u64 = libc::CLONE_NEWPID as u64;
 pub const NEW_MOUNT: u64 = libc::CLONE_NEWNS as u64;
 pub const NEW_NET: u64 = libc::CLONE_NEWNET as u64;
-pub const NEW_IPC: u64 = libc::CLONE_NEWIPC as u64;
-pub const NEW_UTS: u64 = libc::CLONE_NEWUTS as u64;
+const NEW_IPC: u64 = libc::CLONE_NEWIPC as u64;
+const NEW_UTS: u64 = libc::CLONE_NEWUTS as u64;
+/// All that a sandbox has of its own. Control groups come later, when a command has joined them.
+pub const NAMESPACES: u64 = NEW_USER | NEW_PID | NEW_MOUNT | NEW_NET | NEW_IPC | NEW_UTS;
 const INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// Forks into new namespaces, and into a control group of version 2 if one is given. `None` is the child.

@@ -124,7 +124,7 @@ impl Inbox {
     }
 
     /// The next whole line and the descriptors that have come with it.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<OwnedFd>)>, Error> {
+    pub fn line<T: DeserializeOwned>(&mut self) -> Result<Option<(T, Vec<OwnedFd>)>, Error> {
         let Some(end) = self.bytes.iter().position(|byte| *byte == b'\n') else {
             return Ok(None);
         };
@@ -136,7 +136,7 @@ impl Inbox {
     /// Waits for a line.
     pub fn take<T: DeserializeOwned>(&mut self, socket: impl AsFd) -> Result<(T, Vec<OwnedFd>), Error> {
         loop {
-            if let Some(found) = self.next()? {
+            if let Some(found) = self.line()? {
                 return Ok(found);
             }
             if !self.fill(&socket)? {

@@ -283,7 +283,7 @@ fn report_limits(plan: &Plan, limited: Limited, groups: &mut Groups, reports: &m
         match result {
             Ok(detail) => reports.yes(layer, detail),
             Err(error) if layer == Layer::CpuLimit => {
-                reports.no(layer, error, "give the cpu controller to the server")
+                reports.no(layer, error, "give the cpu controller to the server");
             }
             Err(error) if plan.allow.soft_limits => {
                 groups.soft = true;

@@ -69,14 +69,19 @@ pub fn claim(dir: &Path) -> Result<Claim> {
 }
 
 impl Files {
-    /// Removes what an earlier sandbox said and opens what the new one will say. The log goes on, unless all is fresh.
-    pub fn open(dir: &Path, lock: File, fresh: bool) -> io::Result<Self> {
+    /// Removes what an earlier sandbox said of itself.
+    pub fn clear(dir: &Path) -> io::Result<()> {
         for name in [STATE, EXIT, CONTROL] {
             match fs::remove_file(dir.join(name)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Opens what the new one will say. The log goes on, unless all is fresh.
+    pub fn open(dir: &Path, lock: File, fresh: bool) -> io::Result<Self> {
         let open = |name: &str| {
             File::options()
                 .read(true)
@@ -93,11 +98,9 @@ impl Files {
         Ok(Self { lock, control, log: open(LOG)?, log_old: open(LOG_OLD)?, exit: open(EXIT)? })
     }
 
-    /// Takes back what [`Files::open`] made. The lock file stays, as others may wait on it, and so does an earlier log.
+    /// Takes back what [`Files::open`] has made. The lock file stays, as others may wait on it, and so does an earlier log.
     pub fn remove(dir: &Path) {
-        for name in [STATE, EXIT, CONTROL] {
-            let _ = fs::remove_file(dir.join(name));
-        }
+        let _ = Self::clear(dir);
         for name in [LOG, LOG_OLD] {
             if dir.join(name).metadata().is_ok_and(|meta| meta.len() == 0) {
                 let _ = fs::remove_file(dir.join(name));

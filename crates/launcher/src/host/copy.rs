@@ -4,26 +4,53 @@
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, Timespec, Timestamps, chownat, fchmod, futimens,
-    mkdirat, openat, readlinkat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, RenameFlags, Timespec, Timestamps, chmodat, chownat,
+    fchmod, futimens, mkdirat, openat, readlinkat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 
-/// Deeper trees are refused rather than walked.
-const DEPTH_MAX: usize = 512;
+/// Deeper trees are refused rather than copied: each level holds descriptors.
+const DEPTH_MAX: usize = 200;
 
 /// Copies the content of one directory into another and gives it all to one owner.
 pub fn copy(from: impl AsFd, to: impl AsFd, owner: (u32, u32)) -> io::Result<()> {
     copy_level(from.as_fd().try_clone_to_owned()?, to.as_fd().try_clone_to_owned()?, owner, 0)
 }
 
-/// Removes whatever has this name. What is not there is well.
+/// Removes whatever has this name. What is not there is well. A tree is flattened while it is removed, so that no depth and no
+/// number of directories costs more than a few descriptors.
 pub fn erase(parent: impl AsFd, name: &CStr) -> io::Result<()> {
-    erase_level(parent.as_fd().try_clone_to_owned()?, name, 0)
+    let parent = parent.as_fd();
+    if unlink(parent, name)? {
+        return Ok(());
+    }
+    let top = enter(parent, name)?;
+    let mut moved: u64 = 0;
+    loop {
+        let left = names(&top)?;
+        if left.is_empty() {
+            break;
+        }
+        for name in left {
+            if unlink(top.as_fd(), &name)? {
+                continue;
+            }
+            let dir = enter(top.as_fd(), &name)?;
+            for child in names(&dir)? {
+                if !unlink(dir.as_fd(), &child)? {
+                    // To be moved, a directory must itself be writable.
+                    drop(enter(dir.as_fd(), &child)?);
+                    raise(&dir, &child, &top, &mut moved)?;
+                }
+            }
+            unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
+        }
+    }
+    Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
 }
 
 fn copy_level(from: OwnedFd, to: OwnedFd, owner: (u32, u32), depth: usize) -> io::Result<()> {
@@ -57,35 +84,39 @@ fn copy_level(from: OwnedFd, to: OwnedFd, owner: (u32, u32), depth: usize) -> io
     Ok(())
 }
 
-fn erase_level(parent: OwnedFd, name: &CStr, depth: usize) -> io::Result<()> {
-    deep(depth)?;
-    match unlinkat(&parent, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
+/// Says whether the name is gone; it is not if it is a directory with something in it.
+fn unlink(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<bool> {
+    match unlinkat(parent, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(true),
+        // Some file systems say of a directory that it may not be unlinked, in place of what it is.
+        Err(Errno::ISDIR | Errno::PERM) => {}
         Err(error) => return Err(error.into()),
     }
-    let path_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let place = match openat(&parent, name, path_flags, Mode::empty()) {
-        Ok(place) => place,
-        Err(Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    // A directory that its owner may not enter is still the owner's to change. Only a path by descriptor reaches what was
-    // looked at, whatever has the name by now.
-    let mode = Mode::RWXU;
-    let _ = rustix::fs::chmodat(
-        CWD,
-        format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&place)),
-        mode,
-        AtFlags::empty(),
-    );
-    let dir = open_dir(&parent, name)?;
-    for child in names(&dir)? {
-        erase_level(dir.try_clone()?, &child, depth + 1)?;
-    }
-    match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
+    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens a directory that its owner may have closed to itself.
+fn enter(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = openat(parent, name, flags, Mode::empty())?;
+    // By descriptor, so that it is the directory that was opened, whatever has the name by now.
+    let path = format!("/proc/self/fd/{}", place.as_raw_fd());
+    chmodat(CWD, path, Mode::RWXU, AtFlags::empty())?;
+    open_dir(parent, name)
+}
+
+/// Moves a directory up, under a name that nobody has.
+fn raise(from: &OwnedFd, name: &CStr, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
+    loop {
+        *moved += 1;
+        match renameat_with(from, name, top, format!(".raised-{moved}"), RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => {}
+            other => return Ok(other?),
+        }
     }
 }
 
@@ -133,5 +164,40 @@ fn deep(depth: usize) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::other(format!("directories nested deeper than {DEPTH_MAX}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_tree_of_any_depth_and_mode_is_erased_and_no_link_is_followed() {
+        let temp = tempfile::tempdir().unwrap();
+        let kept = temp.path().join("kept");
+        fs::create_dir(&kept).unwrap();
+        fs::write(kept.join("file"), "kept").unwrap();
+        let tree = temp.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        symlink(&kept, tree.join("link")).unwrap();
+        fs::create_dir(tree.join(".raised-1")).unwrap();
+        fs::write(tree.join(".raised-1/file"), "").unwrap();
+        // Deeper than any path can name, and than there are descriptors.
+        let mut here = File::open(&tree).unwrap();
+        for _ in 0..3000 {
+            make_dir(&here, c"deep").unwrap();
+            symlinkat(&kept, &here, "link").ok();
+            let next = File::from(open_dir(&here, c"deep").unwrap());
+            here = next;
+        }
+        fs::set_permissions(tree.join("deep/deep"), fs::Permissions::from_mode(0o000)).unwrap();
+        let parent = File::open(temp.path()).unwrap();
+        erase(&parent, c"tree").unwrap();
+        erase(&parent, c"tree").unwrap();
+        assert!(!tree.exists());
+        assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "kept");
     }
 }

@@ -2,7 +2,7 @@
 //! which nothing caps and which is reported so.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use omoi_launcher::directory::{DISK_DIR, DISK_IMAGE};
 use omoi_launcher::{DiskKind, Layer, Plan};
 use rustix::fs::CWD;
+use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_flag,
     fsconfig_set_string, fsmount, fsopen, open_tree,
@@ -22,6 +23,8 @@ use crate::refuse::{OrRefuse as _, Reports, Result, refusal};
 use crate::{host::copy::erase, sys};
 
 const RELEASED_WITHIN: Duration = Duration::from_secs(30);
+/// Counts up when [`make_filesystem`] makes another one.
+const TEMPLATE_VERSION: u32 = 1;
 const SMALLEST_BYTES: u64 = 8 << 20;
 
 /// What is there after [`make`].
@@ -91,31 +94,70 @@ pub fn mount_dir(dir: &Path) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
+/// A copy of an empty file system, which is made once for each size: copying its few blocks is faster than making it.
 fn make_image(image: &Path, plan: &Plan) -> io::Result<()> {
-    if plan.limits.disk_bytes < SMALLEST_BYTES {
+    let bytes = plan.limits.disk_bytes;
+    if bytes < SMALLEST_BYTES {
         return Err(io::Error::other(format!("disk_bytes is less than {SMALLEST_BYTES}")));
     }
+    let template = plan.cache.join(format!("disk-{TEMPLATE_VERSION}-{bytes}.img"));
+    if !template.exists() {
+        fs::create_dir_all(&plan.cache)?;
+        let draft = plan.cache.join(format!("disk-draft-{}", std::process::id()));
+        // Only a whole file system gets the name; anything else is what a crash left.
+        sized(&draft, bytes)
+            .and_then(|_| make_filesystem(&draft))
+            .and_then(|()| fs::rename(&draft, &template))
+            .inspect_err(|_| {
+                let _ = fs::remove_file(&draft);
+            })?;
+    }
     let draft = image.with_extension("draft");
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.set_len(plan.limits.disk_bytes)?;
-    let base = plan.ids.base;
-    let program =
-        ["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"].into_iter().find(|path| Path::new(path).exists());
+    copy_blocks(&mut File::open(template)?, &mut sized(&draft, bytes)?)?;
+    fs::rename(draft, image)
+}
+
+fn sized(path: &Path, bytes: u64) -> io::Result<File> {
+    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.set_len(bytes)?;
+    Ok(file)
+}
+
+fn make_filesystem(file: &Path) -> io::Result<()> {
+    let programs = ["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"];
+    let program = programs.into_iter().find(|path| Path::new(path).exists());
     let program = program.ok_or_else(|| io::Error::other("mkfs.ext4 is not installed"))?;
     #[expect(clippy::disallowed_methods, reason = "nothing else makes an ext4 file system")]
     let output = Command::new(program)
-        .args(["-q", "-F", "-m", "0", "-O", "^resize_inode", "-E"])
-        .arg(format!("lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner={base}:{base}"))
-        .arg(&draft)
+        .args(["-q", "-F", "-m", "0", "-O", "^resize_inode"])
+        .args(["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0"])
+        .arg(file)
         .env_clear()
         .stdin(Stdio::null())
         .output()?;
     match output.status.success() {
-        // Only a whole file system gets the name; anything else is what a crash left.
-        true => fs::rename(draft, image),
+        true => Ok(()),
         false => {
             Err(io::Error::other(format!("mkfs.ext4: {}", String::from_utf8_lossy(&output.stderr).trim())))
         }
+    }
+}
+
+/// Copies what is not a hole.
+fn copy_blocks(from: &mut File, to: &mut File) -> io::Result<()> {
+    let mut at = 0;
+    loop {
+        let begin = match rustix::fs::seek(&*from, rustix::fs::SeekFrom::Data(at)) {
+            Ok(begin) => begin,
+            // Nothing but a hole is left.
+            Err(Errno::NXIO) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let end = rustix::fs::seek(&*from, rustix::fs::SeekFrom::Hole(begin))?;
+        from.seek(SeekFrom::Start(begin))?;
+        to.seek(SeekFrom::Start(begin))?;
+        io::copy(&mut from.take(end - begin), to)?;
+        at = end;
     }
 }
 

@@ -135,9 +135,8 @@ fn copy(from: &Path, to: &Path, depth: usize) -> io::Result<()> {
     let Ok(meta) = fs::symlink_metadata(from) else { return Ok(()) };
     if meta.is_symlink() {
         let target = fs::read_link(from)?;
-        // A link out of /etc into /usr stays; any other is replaced by what it leads to.
         let kept = target.starts_with("/usr") || target.starts_with("/etc") || !target.is_absolute();
-        return if kept { symlink(target, to) } else { fs::copy(from, to).map(drop) };
+        return if kept { symlink(target, to) } else { Ok(()) };
     }
     if meta.mode() & 0o004 == 0 || depth > 8 {
         return Ok(());

@@ -54,7 +54,7 @@ impl Connection {
         if !self.inbox.fill(&self.socket)? {
             return Err(Error::Closed);
         }
-        self.inbox.next()
+        self.inbox.line()
     }
 
     /// A peer that does not read its answers is one that has gone.

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 use omoi_launcher::wire::{Error, Reply, Request};
-use omoi_launcher::{Door, Exit, How, Usage};
+use omoi_launcher::{DiskKind, Door, Exit, How, Usage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fstatvfs;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
@@ -37,6 +37,7 @@ pub struct Init {
     pub exit_file: File,
     pub meters: Meters,
     pub disk: OwnedFd,
+    pub disk_kind: DiskKind,
     pub linger: bool,
     pub main: i32,
     /// Free when the init has gone.
@@ -201,7 +202,7 @@ impl Init {
                 Reply::Doors(self.doors.iter().map(|(door, _)| door.clone()).collect())
             }
             Request::Status | Request::Wait => self.status(),
-            Request::Usage => Reply::Usage(usage(&mut self.meters, &self.disk)),
+            Request::Usage => Reply::Usage(usage(&mut self.meters, &self.disk, self.disk_kind)),
             Request::Exec(_) | Request::Stop { .. } => Reply::Stopping,
         };
         self.connections[index].reply(&reply, &handed)
@@ -235,10 +236,12 @@ impl Init {
     }
 }
 
-fn usage(meters: &mut Meters, disk: &OwnedFd) -> Usage {
+fn usage(meters: &mut Meters, disk: &OwnedFd, kind: DiskKind) -> Usage {
     let mut usage = meters.usage();
     if let Ok(stat) = fstatvfs(disk) {
-        usage.disk_used_bytes = Some((stat.f_blocks - stat.f_bfree) * stat.f_frsize);
+        // A plain directory shares its file system with the host, whose use is not the sandbox's.
+        let own = kind == DiskKind::Image;
+        usage.disk_used_bytes = own.then_some((stat.f_blocks - stat.f_bfree) * stat.f_frsize);
         usage.disk_free_bytes = Some(stat.f_bavail * stat.f_frsize);
     }
     usage

@@ -89,7 +89,8 @@ impl Rules {
     fn limit(&self) -> Result<()> {
         let set =
             |resource, value: u64| setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) });
-        set(Resource::Core, 0).or_broken(Layer::Capabilities, "forbid core dumps")?;
+        // One byte and not none: with none the kernel still calls the host's handler of core dumps, if that is a program.
+        set(Resource::Core, 1).or_broken(Layer::Capabilities, "forbid core dumps")?;
         if let Some(soft) = self.soft {
             set(Resource::As, soft.memory_bytes).or_broken(Layer::MemoryLimit, "limit memory")?;
             set(Resource::Nproc, soft.pids).or_broken(Layer::PidsLimit, "limit processes")?;

@@ -19,6 +19,7 @@ use crate::host::trees::Trees;
 use crate::host::upper::{Lowers, ROOT, ROOT_WORK, WORKSPACE, WORKSPACE_WORK};
 use crate::inside::mounts::{attach, filesystem, memory, nosuid_nodev};
 use crate::inside::system;
+use crate::probe;
 use crate::refuse::{OrRefuse as _, Result};
 use crate::sys;
 
@@ -29,7 +30,12 @@ const STAGES: [&str; 4] = ["/usr", "/tmp", "/dev", "/etc"];
 pub fn build(plan: &Plan, mode: Mode, lowers: &Lowers, trees: Trees) -> Result<OwnedFd> {
     let layer = Layer::MountNamespace;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .or_broken(layer, "make mounts private")?;
+        // A namespace without powers in it is what AppArmor gives to programs that it does not know.
+        .or_refuse(
+            Layer::UserNamespace,
+            "mount inside the user namespace",
+            probe::fix(Layer::UserNamespace),
+        )?;
     let stage = make_stage().or_broken(layer, "make a place for the new root")?;
     stage_trees(&trees, &stage).or_broken(layer, "put the new root together")?;
     let disk =

@@ -120,6 +120,7 @@ fn begin(mut from: Inheritance, launcher: &UnixStream, inbox: &mut Inbox) -> Res
         exit_file: from.files.exit,
         meters: from.groups.meters,
         disk,
+        disk_kind: from.disk.kind,
         linger: plan.linger,
         main,
         lock: from.files.lock,
@@ -180,6 +181,11 @@ fn reports(plan: &Plan, rules: &Rules) -> Result<Vec<Report>> {
     filter.or_refuse(Layer::Seccomp, "filter system calls", "use a kernel with CONFIG_SECCOMP_FILTER")?;
     reports.yes(Layer::Seccomp, "deny-list");
     match rules.landlock {
+        true if plan.root_inside => reports.reduced(
+            Layer::Landlock,
+            "does not restrict where root inside writes",
+            "do without `root_inside`",
+        ),
         true => reports.yes(Layer::Landlock, format_args!("version {}", sys::landlock_version())),
         false => reports.no(
             Layer::Landlock,

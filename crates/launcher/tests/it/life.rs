@@ -47,7 +47,7 @@ fn a_layer_that_is_missing_refuses_by_its_name_and_leaves_nothing() {
         assert!(!refusal.fix.is_empty());
         nothing_left(&plan.dir, &plan.id);
         let left: Vec<_> = fs::read_dir(&plan.dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert!(left.iter().all(|name| name == "lock" || name == "intent.json"), "{layer}: {left:?}");
+        assert!(left.iter().all(|name| name == "lock"), "{layer}: {left:?}");
     }
     let mut plan = place.plan();
     plan.deny = vec![Layer::DiskCap];
@@ -119,15 +119,15 @@ fn a_daemon_that_forked_twice_is_gone_after_stop() {
     let marker = format!("4{}", std::process::id());
     sandbox.ok(&format!("(setsid sh -c 'setsid sleep {marker} >/dev/null 2>&1 &' &) >/dev/null 2>&1"));
     let daemon = || {
-        let found = fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let mut processes = fs::read_dir("/proc").unwrap().flatten();
+        processes.any(|entry| {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
             line == format!("sleep\0{marker}\0").as_bytes()
-        });
-        found
+        })
     };
     wait_for(daemon);
     sandbox.control().stop(Duration::from_millis(100)).unwrap();
-    wait_for(|| !sandbox.directory().alive().unwrap());
+    sandbox.directory().wait_gone().unwrap();
     assert!(!daemon(), "the lock is free and the daemon lives");
 }
 
@@ -145,7 +145,7 @@ fn stop_asks_first_and_kills_after_the_grace() {
         polite.control().stop(Duration::from_secs(20)).unwrap();
         waiter.join()
     });
-    wait_for(|| !polite.directory().alive().unwrap());
+    polite.directory().wait_gone().unwrap();
     assert_eq!(polite.directory().exit().unwrap().unwrap().how, How::Code(7));
     drop(ended);
     assert!(polite.log().contains("asked"));
@@ -155,7 +155,7 @@ fn stop_asks_first_and_kills_after_the_grace() {
     let stubborn = place.start(&plan);
     wait_for(|| stubborn.log().contains("ready"));
     stubborn.control().stop(Duration::from_millis(50)).unwrap();
-    wait_for(|| !stubborn.directory().alive().unwrap());
+    stubborn.directory().wait_gone().unwrap();
     assert_eq!(stubborn.directory().exit().unwrap().unwrap().how, How::Signal(9));
 }
 
@@ -171,7 +171,7 @@ fn a_sandbox_lingers_after_its_command_unless_told_otherwise() {
     let mut plan = place.plan();
     (plan.argv, plan.linger) = (command("exit 3"), false);
     let goes = place.start(&plan);
-    wait_for(|| !goes.directory().alive().unwrap());
+    goes.directory().wait_gone().unwrap();
     assert_eq!(goes.directory().exit().unwrap().unwrap().how, How::Code(3));
 }
 
@@ -200,7 +200,7 @@ fn an_init_that_is_killed_frees_everything() {
     let sandbox = place.start(&place.plan());
     sandbox.ok("(setsid sleep 900 &) >/dev/null 2>&1");
     kill_process(Pid::from_raw(sandbox.state.pid).unwrap(), Signal::KILL).unwrap();
-    wait_for(|| !sandbox.directory().alive().unwrap());
+    sandbox.directory().wait_gone().unwrap();
     assert!(Control::open(&sandbox.plan.dir).is_err());
     launcher().remove(&sandbox.plan.dir).unwrap();
     nothing_left(&sandbox.plan.dir, &sandbox.plan.id);

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use omoi_launcher::{Answer, How, Ids, Launcher, Layer, Plan, Status};
 
+use crate::limits::wait_for;
 use crate::needs;
 use crate::sandbox::{Place, Sandbox, is_root};
 
@@ -64,8 +65,13 @@ impl Drop for User {
 
 #[expect(clippy::disallowed_methods, reason = "accounts are made by the system's own tools")]
 fn run(command: &[&str]) {
-    let output = Command::new(command[0]).args(&command[1..]).output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    wait_for(|| {
+        let output = Command::new(command[0]).args(&command[1..]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        // Another test may be changing the accounts.
+        assert!(output.status.success() || said.contains("lock"), "{command:?}: {said}");
+        output.status.success()
+    });
 }
 
 fn can_map() -> bool {
