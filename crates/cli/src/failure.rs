@@ -69,7 +69,7 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
         Some(Error::Listen { .. }) => {
             return Some((FAILED, Some("choose another address with --listen; port 0 takes a free one")));
         }
-        Some(Error::DataDir { .. }) => {
+        Some(Error::DataDir { .. } | Error::Git(_)) => {
             return Some((FAILED, Some("choose another directory with --data-dir")));
         }
         Some(Error::Git(_) | Error::Model(_)) => return Some((FAILED, None)),

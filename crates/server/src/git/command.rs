@@ -375,6 +375,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_secret_reaches_git_and_is_not_seen_among_its_arguments() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = Git::new(dir.path(), Duration::from_secs(20)).unwrap();
+        let with_secret = |name| git.call_nowhere(name).secret_config("http.extraHeader", "hidden".into());
+        let got = with_secret("config").args(["get", "http.extraHeader"]).run().await.unwrap();
+        assert_eq!(got, b"hidden\n");
+        let mut waiting = with_secret("stripspace").start().unwrap();
+        let id = waiting.child.as_ref().unwrap().id().unwrap();
+        let arguments = std::fs::read(format!("/proc/{id}/cmdline")).unwrap();
+        assert!(!String::from_utf8_lossy(&arguments).contains("hidden"));
+        drop(waiting.stdin());
+        assert!(waiting.wait().await.unwrap().success());
+        let failed =
+            with_secret("config").args(["get", "--type=hidden", "x.y"]).run().await.unwrap_err().to_string();
+        assert!(failed.contains("***") && !failed.contains("hidden"), "{failed}");
+    }
+
+    #[tokio::test]
     async fn a_command_that_takes_too_long_is_ended_with_all_it_started() {
         let dir = tempfile::tempdir().unwrap();
         let git = Git::new(dir.path(), Duration::from_millis(100)).unwrap();

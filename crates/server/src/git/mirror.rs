@@ -236,11 +236,13 @@ impl Mirrors {
         let _fetch = self.lock(project, "fetch", Hold::Alone, self.settings.timeout).await?;
         let _branches = self.lock(project, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
         let path = self.path(project);
-        let gone = self.dir.join(format!("removed-{}", file::unique()));
-        blocking(move || match std::fs::rename(&path, &gone) {
-            Ok(()) => std::fs::remove_dir_all(&gone).map_err(|source| Error::io(&gone, source)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(Error::io(&path, source)),
+        let gone = path.with_extension("removed");
+        blocking(move || {
+            clear(&gone)?;
+            match std::fs::rename(&path, &gone) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&path, error)),
+                _ => clear(&gone),
+            }
         })
         .await
     }
@@ -260,12 +262,14 @@ impl Mirrors {
         Lock::take(self.dir.join("locks").join(format!("{project}.{what}")), hold, patience).await
     }
 
-    /// Whole or not at all: under another name first.
+    /// Whole or not at all: under another name first, which a crash may have left there.
     async fn make(&self, path: &Path) -> Result<(), Error> {
         if path.join("HEAD").is_file() {
             return Ok(());
         }
-        let beside = self.dir.join(format!("new-{}", file::unique()));
+        let beside = path.with_extension("new");
+        let leavings = beside.clone();
+        blocking(move || clear(&leavings)).await?;
         let init =
             self.git.call_nowhere("init").args(["--quiet", "--bare", "--template=", "--object-format=sha1"]);
         init.arg(&beside).run().await?;
@@ -343,6 +347,14 @@ impl Mirrors {
             Some((name.to_owned(), id.parse().ok()?))
         };
         Ok(String::from_utf8_lossy(&output).lines().filter_map(line).collect())
+    }
+}
+
+/// Removes a directory, if there is one.
+fn clear(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, error)),
+        _ => Ok(()),
     }
 }
 

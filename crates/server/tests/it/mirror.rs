@@ -174,6 +174,34 @@ async fn a_branch_is_made_only_after_a_push_to_it_has_ended() {
     assert_eq!(making.await.unwrap().unwrap(), tip);
 }
 
+/// What stands behind the door's own judgement, asked alone.
+#[tokio::test]
+async fn the_hook_of_pushes_lets_through_what_it_is_told_to_and_nothing_else() {
+    let (place, far) = (Place::new(), Repository::new());
+    let (base, tip) = (far.head(), far.commit("b", "b\n"));
+    let hook = place.mirrors.hooks().unwrap().join("update");
+    let (own, kept) = ("refs/heads/fix/1", "refs/preserved/sbx-1");
+    for (name, new, env, fine) in [
+        (own, &tip, &[("PRESERVED", kept), ("BRANCH", own), ("HOLDS", base.as_str())][..], true),
+        (own, &base, &[("PRESERVED", kept), ("BRANCH", own), ("HOLDS", tip.as_str())], false),
+        (own, &base, &[("PRESERVED", kept), ("BRANCH", own), ("HOLDS", "")], true),
+        (own, &tip, &[("PRESERVED", kept)], false),
+        (own, &tip, &[("PRESERVED", kept), ("BRANCH", "")], false),
+        (own, &tip, &[("PRESERVED", kept), ("BRANCH", "refs/heads/*")], false),
+        (kept, &tip, &[("PRESERVED", kept)], true),
+        ("refs/preserved/sbx-2", &tip, &[("PRESERVED", kept), ("BRANCH", own)], false),
+        ("none", &tip, &[("PRESERVED", kept)], false),
+        (own, &tip, &[("BRANCH", own)], false),
+        (own, &tip, &[], false),
+    ] {
+        let alias = format!("alias.update=!{} {name} {base} {new}", hook.display());
+        let mut command = crate::repository::command(&far.path, &["-c", &alias, "update"]);
+        command.envs(env.iter().map(|(key, value)| (format!("OMOI_PUSH_{key}"), value)));
+        let said = command.output().unwrap();
+        assert_eq!(said.status.success(), fine, "{name} {env:?}: {said:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_fetched_says_why_and_what_to_do() {
     let (place, far, empty) = (Place::new(), Repository::new(), Repository::empty());
@@ -342,7 +370,7 @@ async fn references_survive_a_restart_and_what_nobody_uses_is_swept_by_count_and
     let project = far.project("prj-1");
     let mut commits = Vec::new();
     for n in 0..4 {
-        far.commit("n", &n.to_string());
+        far.commit("n", n.to_string());
         place.checkout(&project, &format!("sbx-{n}")).await.unwrap();
         commits.push(far.head());
         place.clock.advance(SignedDuration::from_secs(1));
@@ -383,8 +411,8 @@ async fn hostile_content_is_checked_out_and_nothing_of_it_runs() {
     let trap = place.dir.path().join("trap");
     let spring = format!("touch {}", trap.display());
     far.commit(".gitattributes", "* filter=evil diff=evil merge=evil\n");
-    far.commit("config", &format!("[core]\n\tfsmonitor = {spring}\n"));
-    far.commit("hooks/post-checkout", &format!("#!/bin/sh\n{spring}\n"));
+    far.commit("config", format!("[core]\n\tfsmonitor = {spring}\n"));
+    far.commit("hooks/post-checkout", format!("#!/bin/sh\n{spring}\n"));
     far.commit(".gitmodules", "[submodule \"sub\"]\n\tpath = sub\n\turl = https://submodule.invalid/x\n");
     far.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{},sub", far.head())]);
     for (link, target) in [("passwd", "/etc/passwd"), ("up", "../../../../../../.."), ("inner", ".git")] {

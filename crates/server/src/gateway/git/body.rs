@@ -1,6 +1,6 @@
 //! A request's body as it comes, unpacked where it was packed, and cut off where it is too long.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use axum::{
     body::{Body, BodyDataStream, Bytes},
@@ -13,6 +13,8 @@ use super::access::Refused;
 
 /// A little of what is packed may unpack to a thousand times as much: so it is taken in small bites.
 const BITE_BYTES: usize = 4 << 10;
+/// How long nothing may come.
+const STALL: Duration = Duration::from_secs(60);
 
 pub struct Incoming {
     parts: BodyDataStream,
@@ -28,6 +30,8 @@ pub enum Broken {
     Off(axum::Error),
     #[error("the request is not packed as it says: {0}")]
     Packed(std::io::Error),
+    #[error("nothing more of the request came for {STALL:?}")]
+    Stalled,
     #[error("the request is too long")]
     TooLong,
 }
@@ -50,7 +54,7 @@ impl Incoming {
 
     pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
         let part = match &mut self.unpack {
-            None => self.parts.next().await.transpose().map_err(Broken::Off)?,
+            None => self.arriving().await?,
             Some(_) => self.unpacked().await?,
         };
         let length = part.as_ref().map_or(0, Bytes::len);
@@ -58,10 +62,15 @@ impl Incoming {
         Ok(part)
     }
 
+    async fn arriving(&mut self) -> Result<Option<Bytes>, Broken> {
+        let part = tokio::time::timeout(STALL, self.parts.next()).await.map_err(|_| Broken::Stalled)?;
+        part.transpose().map_err(Broken::Off)
+    }
+
     async fn unpacked(&mut self) -> Result<Option<Bytes>, Broken> {
         loop {
             if self.packed.is_empty() {
-                match self.parts.next().await.transpose().map_err(Broken::Off)? {
+                match self.arriving().await? {
                     Some(part) => self.packed = part,
                     None => return self.last_unpacked(),
                 }

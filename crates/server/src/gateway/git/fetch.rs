@@ -11,11 +11,10 @@ use futures_util::stream;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     process::{ChildStdin, ChildStdout},
-    sync::OwnedSemaphorePermit,
     time::Instant,
 };
 
-use super::{Door, access::Refused, answer, body::Incoming, version};
+use super::{Door, access::Refused, answer, body::Incoming, turns::Turn, version};
 use crate::git::{self, Call, Running, tail};
 
 /// A client names the commits that it has; no more than this of them.
@@ -38,7 +37,7 @@ pub fn serve(
     parts: &Parts,
     body: Body,
     mirror: PathBuf,
-    permit: OwnedSemaphorePermit,
+    turn: Turn,
 ) -> Result<Response, Refused> {
     let incoming = Incoming::new(&parts.headers, body, WANTS_BYTES_MAX)?;
     let call = call(door, version(parts)).arg("--stateless-rpc").arg(mirror);
@@ -51,7 +50,7 @@ pub fn serve(
             tracing::debug!(said = %String::from_utf8_lossy(&said), "a fetch complained");
         }
     });
-    let pack = Pack { running, stdout, ends: Instant::now() + door.settings.timeout, _permit: permit };
+    let pack = Pack { running, stdout, ends: Instant::now() + door.settings.timeout, _turn: turn };
     let parts = stream::unfold(pack, Pack::next);
     Ok(answer("application/x-git-upload-pack-result", Body::from_stream(parts)))
 }
@@ -71,7 +70,7 @@ struct Pack {
     running: Running,
     stdout: Option<ChildStdout>,
     ends: Instant,
-    _permit: OwnedSemaphorePermit,
+    _turn: Turn,
 }
 
 impl Pack {

@@ -11,6 +11,7 @@ mod body;
 mod fetch;
 mod pkt;
 mod push;
+mod turns;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,7 +25,6 @@ use axum::{
 };
 use omoi_protocol::sandbox::Sandbox;
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
     config,
@@ -32,13 +32,14 @@ use crate::{
     http::Api,
 };
 use access::{Refused, Visit};
+use turns::{Turn, Turns};
 
 /// How long a visitor waits while as many are served as may be.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn routes(api: Api, mirrors: Mirrors, settings: config::Git) -> Router<Api> {
-    let packs = Arc::new(Semaphore::new(settings.packs_max));
-    let door = Door(Arc::new(Shared { api, mirrors, packs, settings }));
+    let turns = Turns::new(settings.packs_max);
+    let door = Door(Arc::new(Shared { api, mirrors, turns, settings }));
     Router::new()
         .route("/git/{repository}/info/refs", get(info_refs))
         .route("/git/{repository}/git-upload-pack", post(upload_pack))
@@ -53,7 +54,7 @@ struct Door(Arc<Shared>);
 struct Shared {
     api: Api,
     mirrors: Mirrors,
-    packs: Arc<Semaphore>,
+    turns: Turns,
     settings: config::Git,
 }
 
@@ -78,7 +79,7 @@ async fn info_refs(
 ) -> Result<Response, Refused> {
     let (parts, _) = request.into_parts();
     let visit = Visit::admit(&door.api, &parts, &repository).await?;
-    let _permit = door.permit().await?;
+    let _turn = door.turn(&visit).await?;
     let mirror = door.ready(&visit).await?;
     let (service, call) = match service.as_deref() {
         Some("git-upload-pack") => ("git-upload-pack", fetch::call(&door, version(&parts))),
@@ -106,9 +107,9 @@ async fn upload_pack(
 ) -> Result<Response, Refused> {
     let (parts, body) = request.into_parts();
     let visit = Visit::admit(&door.api, &parts, &repository).await?;
-    let permit = door.permit().await?;
+    let turn = door.turn(&visit).await?;
     let mirror = door.mirrors.existing(&visit.project.id)?;
-    fetch::serve(&door, &parts, body, mirror, permit)
+    fetch::serve(&door, &parts, body, mirror, turn)
 }
 
 async fn receive_pack(
@@ -119,9 +120,9 @@ async fn receive_pack(
     let (parts, body) = request.into_parts();
     let visit = Visit::admit(&door.api, &parts, &repository).await?;
     visit.pusher()?;
-    let permit = door.permit().await?;
+    let turn = door.turn(&visit).await?;
     let mirror = door.mirrors.existing(&visit.project.id)?;
-    let pushing = push::serve(door, parts.headers, body, visit, mirror, permit);
+    let pushing = push::serve(door, parts.headers, body, visit, mirror, turn);
     // On its own, so that a client who goes away does not leave a push that is done and that nobody was told of.
     tokio::spawn(pushing).await.unwrap_or_else(|_| {
         Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the push broke off; look where the branch is"))
@@ -129,9 +130,10 @@ async fn receive_pack(
 }
 
 impl Door {
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, Refused> {
-        let waited = tokio::time::timeout(PATIENCE, self.packs.clone().acquire_owned()).await;
-        waited.ok().and_then(Result::ok).ok_or_else(|| {
+    async fn turn(&self, visit: &Visit) -> Result<Turn, Refused> {
+        // Operators share what they have.
+        let caller = visit.sandbox.as_ref().map_or("", |sandbox| sandbox.id.as_str());
+        self.turns.take(caller, PATIENCE).await.ok_or_else(|| {
             let detail = "as many fetches and pushes run as git.packs_max allows; try again";
             Refused::new(StatusCode::SERVICE_UNAVAILABLE, detail)
         })

@@ -9,7 +9,7 @@ use axum::{
 };
 use omoi_protocol::{SandboxId, sandbox::Sandbox};
 use serde_json::json;
-use tokio::{io::AsyncWriteExt, process::ChildStdin, sync::OwnedSemaphorePermit};
+use tokio::{io::AsyncWriteExt, process::ChildStdin};
 
 use super::{
     Door,
@@ -17,6 +17,7 @@ use super::{
     answer,
     body::{Broken, Incoming},
     pkt::{Report, WISHES_BYTES_MAX, Wishes, side_note},
+    turns::Turn,
 };
 use crate::{
     domain::push::{self, Pusher, RefUpdate},
@@ -62,7 +63,7 @@ pub async fn serve(
     body: Body,
     visit: Visit,
     mirror: PathBuf,
-    _permit: OwnedSemaphorePermit,
+    _turn: Turn,
 ) -> Result<Response, Refused> {
     let Some(Sandbox { id, branch_name, .. }) = &visit.sandbox else {
         return visit.pusher().and_then(|_| empty());
