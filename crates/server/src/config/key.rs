@@ -6,8 +6,8 @@ use std::{path::PathBuf, time::Duration};
 use super::{
     DatabaseUrl, Error, HostPort, LogFormat, ServerRole, SqliteSynchronous,
     form::{
-        BOOST, DELAY, FRACTION, Form, HOSTS, JSON_DEPTH, Kind, LOG_FILTER, ORIGINS, PATH, PERIOD, PORTS, SIZE,
-        SWITCH, URL, count, count_or_zero, list,
+        BOOST, DELAY, FRACTION, Form, HOSTS, JSON_DEPTH, Kind, LOG_FILTER, ORIGINS, PATH, PERIOD, PORTS,
+        SIZE, SWITCH, URL, count, count_or_zero, list,
     },
     load::Reader,
 };

@@ -12,8 +12,8 @@ mod value;
 
 pub use error::Error;
 pub use key::{
-    Agent, Config, Database, Egress, KEYS, Key, Lease, Limits, Live, Log, Message, Retry, Server, Store, TaskQueue,
-    Telemetry,
+    Agent, Config, Database, Egress, KEYS, Key, Lease, Limits, Live, Log, Message, Retry, Server, Store,
+    TaskQueue, Telemetry,
 };
 pub use load::{Entry, Flag, Origin, Resolved, load};
 pub use value::{DatabaseUrl, HostPort, LogFormat, ServerRole, SqliteSynchronous};

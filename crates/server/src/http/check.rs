@@ -57,7 +57,8 @@ fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String>
 
 /// What a project's settings say of the network must be readable.
 fn network(settings: Option<&Map<String, Value>>) -> Result<(), String> {
-    settings.map_or(Ok(()), |settings| Settings::parse(settings).map(|_| ()).map_err(|error| error.to_string()))
+    settings
+        .map_or(Ok(()), |settings| Settings::parse(settings).map(|_| ()).map_err(|error| error.to_string()))
 }
 
 impl Valid for NewProject {

@@ -2,10 +2,8 @@
 
 use super::{Error, Tx, postgres::MIGRATION_LOCK, sqlite, tx::Conn, value::params};
 
-const MIGRATIONS: &[(i64, &str)] = &[
-    (1, include_str!("migrations/0001_foundation.sql")),
-    (4, include_str!("migrations/0004_egress.sql")),
-];
+const MIGRATIONS: &[(i64, &str)] =
+    &[(1, include_str!("migrations/0001_foundation.sql")), (4, include_str!("migrations/0004_egress.sql"))];
 
 /// Brings the schema up to date; says how many migrations ran.
 pub(super) async fn run(tx: &mut Tx) -> Result<usize, Error> {

@@ -173,8 +173,17 @@ pub(super) fn fault(error: rusqlite::Error) -> Error {
 mod plan {
     use std::{cell::RefCell, collections::HashSet};
 
-    const GROWING: &[&str] =
-        &["events", "event_counts", "tasks", "sandboxes", "messages", "tokens", "audit", "dependencies", "egress"];
+    const GROWING: &[&str] = &[
+        "events",
+        "event_counts",
+        "tasks",
+        "sandboxes",
+        "messages",
+        "tokens",
+        "audit",
+        "dependencies",
+        "egress",
+    ];
 
     thread_local! {
         static CHECKED: RefCell<HashSet<String>> = RefCell::default();

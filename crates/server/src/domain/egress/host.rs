@@ -37,8 +37,8 @@ impl Host {
         if text.contains(':') {
             return Err(HostError::OddAddress(text.to_owned()));
         }
-        let name = idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::URL)
-            .map_err(|_| not_a_name())?;
+        let name =
+            idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::URL).map_err(|_| not_a_name())?;
         let name = name.strip_suffix('.').unwrap_or(&name);
         if ends_in_number(name) {
             // The library takes four decimal numbers without leading zeros and nothing else.
@@ -148,11 +148,33 @@ mod tests {
     #[test]
     fn odd_notations_of_addresses_are_refused() {
         for text in [
-            "127.1", "2130706433", "0x7f000001", "0x7f.1", "017700000001", "0177.0.0.1", "127.0.0.01", "1.2.3.4.5",
-            "256.0.0.1", "0x", "0x7f.0.0.0x1", "example.0x1", "::1", "[::1", "[::1%lo]", "[fe80::1%25eth0]", "[]",
-            "[127.0.0.1]", "[::1].", "127.0.0.0x1", "１２７.1",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "0x7f.1",
+            "017700000001",
+            "0177.0.0.1",
+            "127.0.0.01",
+            "1.2.3.4.5",
+            "256.0.0.1",
+            "0x",
+            "0x7f.0.0.0x1",
+            "example.0x1",
+            "::1",
+            "[::1",
+            "[::1%lo]",
+            "[fe80::1%25eth0]",
+            "[]",
+            "[127.0.0.1]",
+            "[::1].",
+            "127.0.0.0x1",
+            "１２７.1",
         ] {
-            assert!(matches!(Host::parse(text), Err(HostError::OddAddress(_))), "{text}: {:?}", Host::parse(text));
+            assert!(
+                matches!(Host::parse(text), Err(HostError::OddAddress(_))),
+                "{text}: {:?}",
+                Host::parse(text)
+            );
         }
     }
 
@@ -161,10 +183,31 @@ mod tests {
         let long = format!("{}.example", "a".repeat(64));
         let longer = vec!["abcdefgh"; 40].join(".");
         for text in [
-            "", ".", "..", "a..b", ".a", "a b", "a/b", "a\\b", "a%2eb", "a\0b", "a@b", "*.example.com", "a,b",
-            "xn--a", "a#b", "a?b", "exa<mple", long.as_str(), longer.as_str(),
+            "",
+            ".",
+            "..",
+            "a..b",
+            ".a",
+            "a b",
+            "a/b",
+            "a\\b",
+            "a%2eb",
+            "a\0b",
+            "a@b",
+            "*.example.com",
+            "a,b",
+            "xn--a",
+            "a#b",
+            "a?b",
+            "exa<mple",
+            long.as_str(),
+            longer.as_str(),
         ] {
-            assert!(matches!(Host::parse(text), Err(HostError::NotAName(_))), "{text}: {:?}", Host::parse(text));
+            assert!(
+                matches!(Host::parse(text), Err(HostError::NotAName(_))),
+                "{text}: {:?}",
+                Host::parse(text)
+            );
         }
     }
 

@@ -126,10 +126,13 @@ mod tests {
 
     #[test]
     fn a_pattern_that_means_too_much_or_nothing_is_refused() {
-        for text in ["*", "*.com", "*.*.example.com", "a*.example.com", "a.*.com", "*.1.2.3.4", "*.", "*:443"] {
+        for text in ["*", "*.com", "*.*.example.com", "a*.example.com", "a.*.com", "*.1.2.3.4", "*.", "*:443"]
+        {
             assert!(text.parse::<Pattern>().is_err(), "{text}");
         }
-        for text in ["", "https://example.com", "example.com/path", "a b", "example.com:", "example.com:0", "127.1"] {
+        for text in
+            ["", "https://example.com", "example.com/path", "a b", "example.com:", "example.com:0", "127.1"]
+        {
             assert!(text.parse::<Pattern>().is_err(), "{text}");
         }
     }

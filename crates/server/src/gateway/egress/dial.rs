@@ -58,8 +58,7 @@ impl Dialler {
 
     /// All addresses of the host, each of them judged: one bad one condemns the name.
     async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, Refusal> {
-        let not_resolved =
-            |cause: String| Refusal::NotResolved { host: target.host.to_string(), cause };
+        let not_resolved = |cause: String| Refusal::NotResolved { host: target.host.to_string(), cause };
         let addresses = match &target.host {
             Host::Ip(address) => vec![*address],
             Host::Name(name) => {

@@ -30,8 +30,16 @@ type Body = Either<Incoming, Full<Bytes>>;
 
 /// Headers that speak of one connection alone. `Expect` is among them because we answer it ourselves.
 const HOP_BY_HOP: &[&str] = &[
-    "connection", "expect", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
-    "trailer", "transfer-encoding", "upgrade",
+    "connection",
+    "expect",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
 ];
 
 /// Serves one request; `failed` becomes why it could not be answered.

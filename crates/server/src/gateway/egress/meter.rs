@@ -76,7 +76,11 @@ pub struct Metered<T> {
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Metered<T> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.inner).poll_read(cx, buf);
         let bytes = buf.filled().len() - before;
@@ -89,7 +93,11 @@ impl<T: AsyncRead + Unpin> AsyncRead for Metered<T> {
 }
 
 impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, buf);
         if let Poll::Ready(Ok(bytes)) = written {
             self.meter.up.fetch_add(bytes as u64, Ordering::Relaxed);

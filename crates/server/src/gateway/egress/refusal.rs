@@ -26,7 +26,9 @@ pub enum Refusal {
     Malformed(&'static str),
     #[error("{0:?} is not a request to a proxy; send CONNECT host:port, or a method with http://host/path")]
     NotAProxy(String),
-    #[error("the length of the body is ambiguous: {0}; send either Content-Length or Transfer-Encoding, once")]
+    #[error(
+        "the length of the body is ambiguous: {0}; send either Content-Length or Transfer-Encoding, once"
+    )]
     AmbiguousLength(&'static str),
     #[error("the Host header {header:?} is not the host of the request, {target}; send the same in both")]
     HostMismatch { header: String, target: Target },
@@ -47,7 +49,9 @@ pub enum Refusal {
     Upgrade(Target),
     #[error("{0} has passed this proxy before; it leads in a circle")]
     Loop(Target),
-    #[error("the connection to {target} names {name:?} in its TLS handshake, which is not allowed; add it to the project's egress_allow")]
+    #[error(
+        "the connection to {target} names {name:?} in its TLS handshake, which is not allowed; add it to the project's egress_allow"
+    )]
     TlsName { target: Target, name: String },
     #[error("the connection to {0} begins like TLS and cannot be read, so the host it names is not known")]
     TlsUnreadable(Target),
@@ -84,7 +88,9 @@ fn denied(target: &Target, why: Denied) -> String {
             format!("{host} is not on the project's list; add it to the project's egress_allow")
         }
         Denied::Port => {
-            format!("port {port} of {host} is not allowed; add \"{host}:{port}\" to the project's egress_allow")
+            format!(
+                "port {port} of {host} is not allowed; add \"{host}:{port}\" to the project's egress_allow"
+            )
         }
         Denied::OpenNotAllowed => format!(
             "{target} is refused because the project asks for an open network and the administrator allows none \

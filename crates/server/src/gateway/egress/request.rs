@@ -57,7 +57,11 @@ async fn read_head(client: &mut TcpStream, bytes_max: usize) -> Result<Option<(V
     let mut seen = 0;
     loop {
         if let Some(end) = find_end(&bytes, seen)? {
-            return if end > bytes_max { Err(Refusal::HeadTooLarge(bytes_max)) } else { Ok(Some((bytes, end))) };
+            return if end > bytes_max {
+                Err(Refusal::HeadTooLarge(bytes_max))
+            } else {
+                Ok(Some((bytes, end)))
+            };
         }
         if bytes.len() > bytes_max {
             return Err(Refusal::HeadTooLarge(bytes_max));
@@ -99,7 +103,9 @@ fn check(head: &[u8], named: &mut Named) -> Result<(Target, Kind), Refusal> {
     match request.parse(head) {
         Ok(httparse::Status::Complete(_)) => {}
         Ok(httparse::Status::Partial) => return Err(Refusal::Malformed("its head is empty")),
-        Err(httparse::Error::TooManyHeaders) => return Err(Refusal::Malformed("it has more than 100 headers")),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(Refusal::Malformed("it has more than 100 headers"));
+        }
         Err(_) => return Err(Refusal::Malformed("its head is not HTTP/1.1")),
     }
     let (method, uri) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
@@ -212,7 +218,10 @@ mod tests {
             ("GET ftp://example.com/ HTTP/1.1\nHost: example.com\n\n", "not_a_proxy"),
             ("GET http:/example.com/ HTTP/1.1\nHost: example.com\n\n", "not_a_proxy"),
             ("GET http:///path HTTP/1.1\nHost: example.com\n\n", "malformed"),
-            ("GET http://example.com/ HTTP/1.1\nHost: example.com\nUpgrade: websocket\n\n", "upgrade_refused"),
+            (
+                "GET http://example.com/ HTTP/1.1\nHost: example.com\nUpgrade: websocket\n\n",
+                "upgrade_refused",
+            ),
             ("GET http://example.com/ HTTP/1.1\nHost: example.com\nVia: 1.1 omoi-egress\n\n", "loop"),
             ("GET http://example.com/ HTTP/2.0\nHost: example.com\n\n", "malformed"),
             ("PRI * HTTP/2.0\n\n", "malformed"),

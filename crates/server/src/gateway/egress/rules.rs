@@ -41,7 +41,8 @@ impl Rules {
                 Refusal::PolicyUnavailable
             }
         })?;
-        let settings = Settings::parse(&project.settings).map_err(|error| Refusal::Policy(error.to_string()))?;
+        let settings =
+            Settings::parse(&project.settings).map_err(|error| Refusal::Policy(error.to_string()))?;
         let policy = Arc::new(Policy::new(settings, &config.allow, &config.ports, config.open_allowed));
         *cached = Some((read_at, Arc::clone(&policy)));
         Ok(policy)

@@ -8,7 +8,15 @@ use crate::app::{App, On};
 #[tokio::test]
 async fn private_addresses_are_refused_even_when_they_are_on_the_list() {
     let app = App::start(On::Sqlite).await;
-    let listed = ["127.0.0.1", "169.254.169.254", "[::1]", "10.0.0.1", "localhost", "metadata.example", "mixed.example"];
+    let listed = [
+        "127.0.0.1",
+        "169.254.169.254",
+        "[::1]",
+        "10.0.0.1",
+        "localhost",
+        "metadata.example",
+        "mixed.example",
+    ];
     let proxy = Proxy::start(&app, json!({ "egress_allow": listed })).await;
     proxy.names.set("localhost", &[&["::1", "127.0.0.1"]]);
     proxy.names.set("metadata.example", &[&["169.254.169.254"]]);
@@ -56,12 +64,28 @@ async fn odd_notations_of_an_address_are_refused_before_any_rule() {
     .await;
     let proxy = Proxy::start(&app, json!({ "network": "open" })).await;
     for host in [
-        "0x7f000001", "2130706433", "127.1", "0177.0.0.1", "127.0.0.01", "0x7f.0.0.1", "[::1%25lo]", "[::1%lo]",
-        "[127.0.0.1]", "a@127.0.0.1", "*", "a..b", "exa_mple..com", "%31%32%37.0.0.1",
+        "0x7f000001",
+        "2130706433",
+        "127.1",
+        "0177.0.0.1",
+        "127.0.0.01",
+        "0x7f.0.0.1",
+        "[::1%25lo]",
+        "[::1%lo]",
+        "[127.0.0.1]",
+        "a@127.0.0.1",
+        "*",
+        "a..b",
+        "exa_mple..com",
+        "%31%32%37.0.0.1",
     ] {
         let answer = proxy.connect(&format!("{host}:443")).await;
         assert!(matches!(answer.status(), 400 | 403), "{host}: {}", answer.0);
-        assert!(matches!(answer.header("x-omoi-refused"), Some("bad_host" | "malformed")), "{host}: {}", answer.0);
+        assert!(
+            matches!(answer.header("x-omoi-refused"), Some("bad_host" | "malformed")),
+            "{host}: {}",
+            answer.0
+        );
     }
     assert_eq!(proxy.names.asked(), 0, "no name server was asked");
 }
@@ -117,7 +141,8 @@ async fn the_control_plane_is_not_reached_through_the_proxy() {
     let proxy = Proxy::start(&app, json!({ "egress_allow": allow })).await;
     proxy.names.set("api.example", &[&["127.0.0.1"]]);
     proxy.names.set("omoi.example", &[&["198.17.0.1"]]);
-    for target in [format!("127.0.0.1:{port}"), format!("api.example:{port}"), "omoi.example:443".to_owned()] {
+    for target in [format!("127.0.0.1:{port}"), format!("api.example:{port}"), "omoi.example:443".to_owned()]
+    {
         proxy.connect(&target).await.refused(403, "control_plane", &["is the control plane itself"]);
     }
     let _tunnel = proxy.tunnel(&format!("127.0.0.1:{}", stand_in.port)).await;

@@ -112,7 +112,10 @@ async fn a_handshake_for_another_host_does_not_pass() {
 
     let log = proxy.log(&app).await;
     let told: Vec<_> = log.iter().map(|line| (line["decision"].as_str(), line["code"].as_str())).collect();
-    assert_eq!(told, [(Some("refused"), Some("tls_unreadable")), (Some("refused"), Some("tls_name_refused"))]);
+    assert_eq!(
+        told,
+        [(Some("refused"), Some("tls_unreadable")), (Some("refused"), Some("tls_name_refused"))]
+    );
     assert!(log[1]["reason"].as_str().unwrap().contains("\"evil.example\""), "{}", log[1]);
 }
 

@@ -98,7 +98,11 @@ async fn a_sandbox_has_so_many_connections_and_no_more() {
     let first = proxy.tunnel(&target).await;
     let _second = proxy.tunnel(&target).await;
     let (first_host, _second_host) = (stand_in.accept().await, stand_in.accept().await);
-    proxy.connect(&target).await.refused(503, "too_many_connections", &["2 connections", "egress.connections_max"]);
+    proxy.connect(&target).await.refused(
+        503,
+        "too_many_connections",
+        &["2 connections", "egress.connections_max"],
+    );
     assert!(stand_in.is_untouched());
     // One that ends makes room.
     drop((first, first_host));

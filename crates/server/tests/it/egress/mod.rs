@@ -228,7 +228,8 @@ impl Resolver for Names {
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let mut answers = self.answers.lock().unwrap();
-        let known = answers.get_mut(name).map(|left| if left.len() > 1 { left.remove(0) } else { left[0].clone() });
+        let known =
+            answers.get_mut(name).map(|left| if left.len() > 1 { left.remove(0) } else { left[0].clone() });
         let answer = known.ok_or_else(|| std::io::Error::other("no such name"));
         Box::pin(std::future::ready(answer))
     }

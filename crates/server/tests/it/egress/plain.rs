@@ -42,7 +42,10 @@ async fn a_body_goes_up_and_a_long_answer_comes_down_in_pieces() {
     client.send(start.as_bytes()).await;
     let mut host = stand_in.accept().await;
     let received = head(&mut host).await.to_lowercase();
-    assert!(received.contains("transfer-encoding: chunked") && !received.contains("content-length"), "{received}");
+    assert!(
+        received.contains("transfer-encoding: chunked") && !received.contains("content-length"),
+        "{received}"
+    );
     assert_eq!(host.expect(10).await, b"5\r\nfirst\r\n");
     client.send(b"6\r\nsecond\r\n0\r\n\r\n").await;
     assert_eq!(host.expect(16).await, b"6\r\nsecond\r\n0\r\n\r\n");
@@ -92,8 +95,9 @@ async fn what_could_be_read_in_two_ways_is_refused_and_reaches_nobody() {
         ("Upgrade: websocket\r\nConnection: upgrade", 403, "upgrade_refused"),
         ("Via: 1.1 omoi-egress", 508, "loop"),
     ] {
-        let request =
-            format!("POST http://{target}/ HTTP/1.1\r\nHost: {target}\r\n{headers}\r\n\r\n0\r\n\r\nGET /evil HTTP/1.1\r\n\r\n");
+        let request = format!(
+            "POST http://{target}/ HTTP/1.1\r\nHost: {target}\r\n{headers}\r\n\r\n0\r\n\r\nGET /evil HTTP/1.1\r\n\r\n"
+        );
         proxy.ask(&request).await.refused(status, code, &[]);
     }
     assert!(stand_in.is_untouched());
@@ -115,14 +119,26 @@ async fn a_request_must_be_one_to_a_proxy_and_mean_the_host_it_names() {
     let app = App::start_with(On::Sqlite, open_loopback).await;
     let (proxy, stand_in, target) = with_stand_in(&app).await;
     let ask = async |request: String| proxy.ask(&request).await;
-    ask(format!("GET / HTTP/1.1\r\nHost: {target}\r\n\r\n")).await.refused(400, "not_a_proxy", &["CONNECT host:port"]);
-    ask(format!("GET https://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n")).await.refused(400, "not_a_proxy", &[]);
+    ask(format!("GET / HTTP/1.1\r\nHost: {target}\r\n\r\n")).await.refused(
+        400,
+        "not_a_proxy",
+        &["CONNECT host:port"],
+    );
+    ask(format!("GET https://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n")).await.refused(
+        400,
+        "not_a_proxy",
+        &[],
+    );
     ask(format!("GET http://{target}/ HTTP/1.1\r\nHost: evil.example\r\n\r\n")).await.refused(
         400,
         "host_mismatch",
         &["evil.example", &target],
     );
-    ask(format!("GET http://u:p@{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n")).await.refused(403, "bad_host", &[]);
+    ask(format!("GET http://u:p@{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n")).await.refused(
+        403,
+        "bad_host",
+        &[],
+    );
     ask("HEAD http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned()).await.refused(
         403,
         "not_listed",
