@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Proxy, open_loopback, with_stand_in};
 use crate::{
-    app::{App, eventually},
+    app::{App, On, eventually},
     database_away, on_both,
     work::{LEASE, SECOND, text},
 };
@@ -137,4 +137,19 @@ async fn while_the_database_is_away_nothing_passes_and_every_line_is_written_aft
     let logged: i64 =
         log["items"].as_array().unwrap().iter().map(|line| line["requests"].as_i64().unwrap()).sum();
     assert_eq!(logged, asked);
+}
+
+#[tokio::test]
+async fn a_loop_of_allowed_requests_shares_a_line_beyond_a_number() {
+    let app = App::start_with(On::Sqlite, open_loopback).await;
+    let (mut proxy, stand_in, target) = with_stand_in(&app).await;
+    let _stand_in = stand_in.hang_up();
+    for _ in 0..620 {
+        assert_eq!(proxy.connect(&target).await.status(), 200);
+    }
+    let log = proxy.log(&app).await;
+    let requests = |line: &Value| line["requests"].as_i64().unwrap();
+    assert_eq!((log.len(), log.iter().map(requests).sum::<i64>()), (601, 620));
+    assert_eq!(log.iter().map(requests).max(), Some(20));
+    assert!(log.iter().all(|line| line["decision"] == "allowed" && line["duration_ms"].is_i64()));
 }
