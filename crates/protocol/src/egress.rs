@@ -31,6 +31,6 @@ pub struct EgressRequest {
     pub tls: Option<EgressTls>,
     pub bytes_up: i64,
     pub bytes_down: i64,
-    /// Absent while it goes on.
+    /// Absent while it goes on, and where the server was killed meanwhile.
     pub duration_ms: Option<i64>,
 }

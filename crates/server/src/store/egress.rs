@@ -1,7 +1,7 @@
 //! The log of what sandboxes reached for outside.
 
 use omoi_protocol::{
-    EgressId, SandboxId,
+    EgressId, EgressTls, SandboxId,
     egress::EgressRequest,
     event::{EgressDenied, Payload},
 };
@@ -89,7 +89,7 @@ async fn upsert(tx: &mut Tx, id: &SandboxId, line: &EgressRequest) -> Result<(),
         line.decision.as_str(),
         line.code.as_deref(),
         line.reason.as_deref(),
-        line.tls.map(|tls| tls.as_str()),
+        line.tls.map(EgressTls::as_str),
         line.bytes_up,
         line.bytes_down,
         line.duration_ms,

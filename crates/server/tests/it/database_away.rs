@@ -21,7 +21,7 @@ use crate::{
     wire::Wire,
 };
 
-async fn start_with(change: impl FnOnce(&mut Config)) -> (App, Wire) {
+pub async fn start_with(change: impl FnOnce(&mut Config)) -> (App, Wire) {
     let wire = Wire::to(database().parse().unwrap()).await;
     let app = App::start_with(On::Postgres, |config| {
         let rewired = url(config).replace(&database(), &wire.address.to_string());

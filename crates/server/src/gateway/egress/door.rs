@@ -14,7 +14,7 @@ use super::{
     log::{Log, Note},
     meter::{Meter, millis},
     refusal::Refusal,
-    request::{self, Kind, Named, Request},
+    request::{self, Kind, Named, Refused, Request},
     rules::Rules,
     tunnel,
 };
@@ -27,11 +27,13 @@ pub struct Door {
     shared: Arc<Shared>,
     rules: Rules,
     log: Log,
+    /// Ends whatever is still under way.
+    cut: CancellationToken,
 }
 
 impl Door {
-    pub fn new(sandbox: SandboxContext, shared: Arc<Shared>, log: Log) -> Self {
-        Self { rules: Rules::of(sandbox.project_id.clone()), sandbox, shared, log }
+    pub fn new(sandbox: SandboxContext, shared: Arc<Shared>, log: Log, cut: CancellationToken) -> Self {
+        Self { rules: Rules::of(sandbox.project_id.clone()), sandbox, shared, log, cut }
     }
 
     pub fn connections_max(&self) -> usize {
@@ -39,30 +41,24 @@ impl Door {
     }
 
     /// Serves one connection until it ends or is cut.
-    pub async fn serve(&self, mut client: TcpStream, cut: CancellationToken) {
+    pub async fn serve(&self, mut client: TcpStream) {
         no_delay(&client);
-        let config = &self.shared.config;
         let meter = Meter::start();
-        let reading = request::read(&mut client, config.head_bytes_max, config.head_timeout);
-        let read = tokio::select! {
-            read = reading => read,
-            () = cut.cancelled() => return,
-        };
-        let request = match read {
+        let request = match self.read(&mut client).await {
             Ok(Some(request)) => request,
             Ok(None) => return,
-            Err((named, refusal)) => return self.refuse(client, &named, refusal, &meter).await,
+            Err(refused) => return self.refuse(client, &refused.named, refused.refusal, &meter).await,
         };
         let opened = tokio::select! {
             opened = self.open(&request) => opened,
-            () = cut.cancelled() => Err(Refusal::Stopping),
+            () = self.cut.cancelled() => Err(Refusal::Stopping),
         };
         match opened {
             Ok((policy, upstream, address)) => {
                 let mut line = self.line(&named(&request));
                 line.address = Some(address.to_string());
                 self.note(Note::Began(EgressRequest { duration_ms: None, ..line.clone() })).await;
-                let ended = self.carry(client, &request, upstream, &policy, &meter, cut).await;
+                let ended = self.carry(client, &request, upstream, &policy, &meter).await;
                 self.finish(line, ended, &request, &meter).await;
             }
             Err(refusal) => self.refuse(client, &named(&request), refusal, &meter).await,
@@ -72,13 +68,20 @@ impl Door {
     /// Says that there are too many already.
     pub async fn turn_away(&self, mut client: TcpStream, connections_max: usize) {
         let meter = Meter::start();
-        let config = &self.shared.config;
-        let named = match request::read(&mut client, config.head_bytes_max, config.head_timeout).await {
+        let named = match self.read(&mut client).await {
             Ok(Some(request)) => named(&request),
             Ok(None) => return,
-            Err((named, _)) => named,
+            Err(refused) => refused.named,
         };
         self.refuse(client, &named, Refusal::TooMany(connections_max), &meter).await;
+    }
+
+    async fn read(&self, client: &mut TcpStream) -> Result<Option<Request>, Box<Refused>> {
+        let config = &self.shared.config;
+        tokio::select! {
+            read = request::read(client, config.head_bytes_max, config.head_timeout) => read,
+            () = self.cut.cancelled() => Ok(None),
+        }
     }
 
     /// Judges the request and connects to where it wants to go.
@@ -100,7 +103,6 @@ impl Door {
         upstream: TcpStream,
         policy: &Policy,
         meter: &Arc<Meter>,
-        cut: CancellationToken,
     ) -> Ended {
         let config = &self.shared.config;
         let (target, limit) = (&request.target, config.idle_timeout);
@@ -126,7 +128,7 @@ impl Door {
             biased;
             why = carrying => why,
             () = meter.idle(limit) => Some(Why::Cut(Refusal::Idle { target: target.clone(), limit })),
-            () = cut.cancelled() => Some(Why::Cut(Refusal::Stopping)),
+            () = self.cut.cancelled() => Some(Why::Cut(Refusal::Stopping)),
         };
         let why = failed.into_inner().map(Why::Refused).or(why);
         Ended { why, tls: tls.into_inner() }
@@ -193,8 +195,14 @@ impl Door {
     }
 
     async fn note(&self, note: Note) {
-        // The log outlives every connection.
-        let _ = self.log.send(note).await;
+        tokio::select! {
+            biased;
+            // The log outlives every connection.
+            _ = self.log.send(note) => {}
+            () = self.cut.cancelled() => {
+                tracing::error!(sandbox.id = %self.sandbox.sandbox_id, "a line of the egress log is lost: it is full");
+            }
+        }
     }
 }
 

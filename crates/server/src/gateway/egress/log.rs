@@ -83,19 +83,28 @@ impl Writer {
                     Some(note) => self.take(note),
                     None => break,
                 },
-                _ = period.tick() => { self.flush().await; }
+                _ = period.tick() => {
+                    if !self.flush().await && notes.is_closed() {
+                        break;
+                    }
+                }
             }
         }
-        let give_up = Instant::now() + LAST_WORDS;
+        while let Ok(note) = notes.try_recv() {
+            self.take(note);
+        }
+        if tokio::time::timeout(LAST_WORDS, self.flush_stubbornly(period)).await.is_err() {
+            let lines = self.changed.len();
+            tracing::error!(
+                lines,
+                sandbox.id = %self.sandbox,
+                "the last lines of the egress log are lost: the store does not take them"
+            );
+        }
+    }
+
+    async fn flush_stubbornly(&mut self, mut period: tokio::time::Interval) {
         while !self.flush().await {
-            if Instant::now() >= give_up {
-                tracing::error!(
-                    sandbox.id = %self.sandbox,
-                    lines = self.changed.len(),
-                    "the last lines of the egress log are lost: the store does not take them"
-                );
-                return;
-            }
             period.tick().await;
         }
     }

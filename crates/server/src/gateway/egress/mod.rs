@@ -76,15 +76,16 @@ impl Egress {
 pub async fn serve(listener: TcpListener, sandbox: SandboxContext, shared: Egress, stop: CancellationToken) {
     let (log, notes) = log::channel();
     let writer = log::Writer::new(sandbox.sandbox_id.clone(), shared.0.store.clone());
-    let door = Arc::new(Door::new(sandbox, shared.0, log));
-    tokio::join!(accept(listener, door, stop), writer.run(notes));
+    let cut = CancellationToken::new();
+    let door = Arc::new(Door::new(sandbox, shared.0, log, cut.clone()));
+    tokio::join!(accept(listener, door, stop, cut), writer.run(notes));
 }
 
-async fn accept(listener: TcpListener, door: Arc<Door>, stop: CancellationToken) {
+/// `cut` is the end of what does not end by itself once it is stopped.
+async fn accept(listener: TcpListener, door: Arc<Door>, stop: CancellationToken, cut: CancellationToken) {
     let connections_max = door.connections_max();
     let slots = Arc::new(Semaphore::new(connections_max));
     let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
-    let cut = CancellationToken::new();
     let mut open = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -101,11 +102,11 @@ async fn accept(listener: TcpListener, door: Arc<Door>, stop: CancellationToken)
                 continue;
             }
         };
-        let (door, cut) = (Arc::clone(&door), cut.clone());
+        let door = Arc::clone(&door);
         if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
             open.spawn(async move {
                 let _slot = slot;
-                door.serve(client, cut).await;
+                door.serve(client).await;
             });
         } else if let Ok(slot) = Arc::clone(&refusals).try_acquire_owned() {
             open.spawn(async move {

@@ -30,7 +30,7 @@ pub enum Kind {
     Http,
 }
 
-/// What is known of a request that is refused, for the log.
+/// What a request names, as far as it is known, for the log.
 #[derive(Debug, Default, Clone)]
 pub struct Named {
     pub method: String,
@@ -38,15 +38,22 @@ pub struct Named {
     pub port: u16,
 }
 
+/// A request that cannot be passed on, and why.
+#[derive(Debug)]
+pub struct Refused {
+    pub named: Named,
+    pub refusal: Refusal,
+}
+
 /// None when the client leaves without a request.
 pub async fn read(
     client: &mut TcpStream,
     bytes_max: usize,
     timeout: Duration,
-) -> Result<Option<Request>, (Named, Refusal)> {
+) -> Result<Option<Request>, Box<Refused>> {
     let reading = read_head(client, bytes_max);
     let read = tokio::time::timeout(timeout, reading).await.unwrap_or(Err(Refusal::HeadTooSlow(timeout)));
-    match read.map_err(|refusal| (Named::default(), refusal))? {
+    match read.map_err(|refusal| Box::new(Refused { named: Named::default(), refusal }))? {
         Some((bytes, head_length)) => parse(bytes, head_length).map(Some),
         None => Ok(None),
     }
@@ -90,11 +97,12 @@ fn find_end(bytes: &[u8], seen: usize) -> Result<Option<usize>, Refusal> {
     Ok(None)
 }
 
-fn parse(bytes: Vec<u8>, head_length: usize) -> Result<Request, (Named, Refusal)> {
+fn parse(bytes: Vec<u8>, head_length: usize) -> Result<Request, Box<Refused>> {
     let mut named = Named::default();
-    let parsed = check(&bytes[..head_length], &mut named);
-    let (target, kind) = parsed.map_err(|refusal| (named.clone(), refusal))?;
-    Ok(Request { method: named.method, target, kind, bytes, head_length })
+    match check(&bytes[..head_length], &mut named) {
+        Ok((target, kind)) => Ok(Request { method: named.method, target, kind, bytes, head_length }),
+        Err(refusal) => Err(Box::new(Refused { named, refusal })),
+    }
 }
 
 fn check(head: &[u8], named: &mut Named) -> Result<(Target, Kind), Refusal> {
@@ -190,7 +198,7 @@ mod tests {
         let length = bytes.len();
         match parse(bytes, length) {
             Ok(request) => format!("{} {}", request.method, request.target),
-            Err((_, refusal)) => refusal.code().to_owned(),
+            Err(refused) => refused.refusal.code().to_owned(),
         }
     }
 

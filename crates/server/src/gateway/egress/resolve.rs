@@ -43,3 +43,15 @@ impl Resolver for System {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_machine_knows_itself_and_nobody_under_a_name_that_cannot_be() {
+        let found = System::default().resolve("localhost").await.unwrap();
+        assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
+        assert!(System::default().resolve("no.such.name.invalid").await.is_err());
+    }
+}

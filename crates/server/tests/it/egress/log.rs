@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{Proxy, open_loopback, with_stand_in};
 use crate::{
-    app::App,
-    on_both,
+    app::{App, On, eventually},
+    database_away, on_both,
     work::{LEASE, SECOND, text},
 };
 
@@ -110,4 +110,46 @@ on_both! { |config: &mut Config| open_loopback(config) =>
         app.advance(LEASE + SECOND).await;
         assert_eq!(text(&app.show_sandbox(&silent.sandbox).await["status"]), "lost");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_database_is_away_nothing_passes_and_every_line_is_written_afterwards() {
+    let (app, wire) = database_away::start_with(open_loopback).await;
+    let mut proxy = Proxy::start(&app, json!({})).await;
+    let mut asked = 0;
+    let mut until = async |status: u16| {
+        eventually(async || {
+            asked += 1;
+            let answer = proxy.connect("evil.example:443").await;
+            (answer.status() == status).then_some(answer)
+        })
+        .await
+    };
+    until(403).await;
+    wire.cut();
+    until(503).await.refused(503, "settings_unavailable", &["try again"]);
+    wire.mend();
+    until(403).await;
+    proxy.stop().await;
+    let path = format!("/api/v1/sandboxes/{}/egress", proxy.sandbox.id);
+    let log =
+        eventually(async || Some(app.get(&path).await).filter(|answer| answer.status == 200)).await.body;
+    let logged: i64 =
+        log["items"].as_array().unwrap().iter().map(|line| line["requests"].as_i64().unwrap()).sum();
+    assert_eq!(logged, asked);
+}
+
+#[tokio::test]
+async fn a_loop_of_allowed_requests_shares_a_line_beyond_a_number() {
+    let app = App::start_with(On::Sqlite, open_loopback).await;
+    let (mut proxy, stand_in, target) = with_stand_in(&app).await;
+    let _stand_in = stand_in.hang_up();
+    for _ in 0..620 {
+        assert_eq!(proxy.connect(&target).await.status(), 200);
+    }
+    let log = proxy.log(&app).await;
+    let requests = |line: &Value| line["requests"].as_i64().unwrap();
+    assert_eq!((log.len(), log.iter().map(requests).sum::<i64>()), (601, 620));
+    assert_eq!(log.iter().map(requests).max(), Some(20));
+    assert!(log.iter().all(|line| line["decision"] == "allowed" && line["duration_ms"].is_i64()));
 }

@@ -152,8 +152,10 @@ async fn an_answer_that_is_none_is_a_bad_gateway() {
     let app = App::start_with(On::Sqlite, open_loopback).await;
     let (proxy, stand_in, target) = with_stand_in(&app).await;
     let request = format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n");
+    let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(1_000_000));
     for nonsense in [
         "",
+        long.as_str(),
         "SSH-2.0-stand-in\r\n\r\n",
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
