@@ -70,6 +70,12 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
         Some(Error::DataDir { .. }) => {
             return Some((FAILED, Some("choose another directory with --data-dir")));
         }
+        Some(Error::Model(_)) => {
+            return Some((
+                FAILED,
+                Some("install the package ca-certificates, and see the model keys in `omoi config show`"),
+            ));
+        }
         Some(Error::Store(store)) => store,
         None => cause.downcast_ref()?,
     };
