@@ -72,7 +72,12 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
         Some(Error::DataDir { .. } | Error::Git(_)) => {
             return Some((FAILED, Some("choose another directory with --data-dir")));
         }
-        Some(Error::Git(_) | Error::Model(_)) => return Some((FAILED, None)),
+        Some(Error::Model(_)) => {
+            return Some((
+                FAILED,
+                Some("install the package ca-certificates, and see the model keys in `omoi config show`"),
+            ));
+        }
         Some(Error::Store(store)) => store,
         None => cause.downcast_ref()?,
     };

@@ -120,7 +120,7 @@ struct Banner {
     store: String,
     live: &'static str,
     sandboxes: &'static str,
-    model: &'static str,
+    model: String,
     /// Shown this once.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_token: Option<String>,
@@ -148,7 +148,7 @@ impl Banner {
                 "in this process"
             },
             sandboxes: "external only: workers that you run and attach",
-            model: "none: attached workers bring their own",
+            model: model(config),
             first_token: server.first_token.clone(),
             warning: beyond.then_some(
                 "other machines can connect, and this address has no TLS: put a proxy that has it in front",
@@ -164,7 +164,7 @@ impl Banner {
             ("  store", Some(self.store.clone())),
             ("  live", Some(self.live.to_owned())),
             ("  sandboxes", Some(self.sandboxes.to_owned())),
-            ("  model", Some(self.model.to_owned())),
+            ("  model", Some(self.model.clone())),
             ("  warning", self.warning.map(str::to_owned)),
         ]);
         let token = match &self.first_token {
@@ -181,4 +181,20 @@ impl Banner {
         };
         format!("Omoi {} listens on {}\n\n{parts}\n{token}\n", self.version, style.paint(&self.url, bold))
     }
+}
+
+/// Which model APIs sandboxes can call through the server.
+fn model(config: &Config) -> String {
+    let model = &config.model;
+    let places = [
+        (&model.anthropic_api_key, "Anthropic", &model.anthropic_base_url),
+        (&model.openai_api_key, "OpenAI", &model.openai_base_url),
+    ];
+    let with_key = places.iter().filter(|(key, ..)| key.expose().is_some());
+    let named: Vec<String> = with_key.map(|(_, name, base)| format!("{name} at {base}")).collect();
+    if named.is_empty() {
+        return "none: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or let attached workers bring their own"
+            .to_owned();
+    }
+    named.join(", ")
 }

@@ -4,7 +4,7 @@ use std::{sync::Once, time::Duration};
 
 use axum::{
     body::Bytes,
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, header::InvalidHeaderValue},
 };
 use omoi_protocol::Vendor;
 use reqwest::redirect::Policy;
@@ -30,10 +30,10 @@ const IDLE: Duration = Duration::from_secs(90);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the client for model calls cannot be set up: {0}")]
-    Setup(reqwest::Error),
-    #[error("{0} holds characters that no header may have")]
-    Key(&'static str),
+    #[error("the client for model calls cannot be set up")]
+    Setup(#[source] reqwest::Error),
+    #[error("a model key holds characters that no header may have")]
+    Key(#[from] InvalidHeaderValue),
 }
 
 pub struct Upstreams {
@@ -42,12 +42,18 @@ pub struct Upstreams {
 }
 
 pub struct Upstream {
-    http: reqwest::Client,
     base: String,
-    key: Option<(HeaderName, HeaderValue, String)>,
-    /// The key of the configuration that sets it.
+    /// None without a key: then there is nothing to send and no client is needed.
+    way: Option<Way>,
+    /// The keys of the configuration that set them.
     key_name: &'static str,
     base_name: &'static str,
+}
+
+struct Way {
+    http: reqwest::Client,
+    header: (HeaderName, HeaderValue),
+    key: String,
 }
 
 /// What is to be sent.
@@ -62,24 +68,22 @@ pub struct Letter {
 
 impl Upstreams {
     pub fn new(config: &config::Model) -> Result<Self, Error> {
-        let anthropic = config.anthropic_api_key.expose();
-        let openai = config.openai_api_key.expose();
-        Ok(Self {
-            anthropic: Upstream {
-                http: client(&config.anthropic_base_url, config.connect_timeout)?,
-                base: config.anthropic_base_url.clone(),
-                key: key(anthropic, HeaderName::from_static("x-api-key"), "", "model.anthropic_api_key")?,
-                key_name: "model.anthropic_api_key (ANTHROPIC_API_KEY)",
-                base_name: "model.anthropic_base_url",
-            },
-            openai: Upstream {
-                http: client(&config.openai_base_url, config.connect_timeout)?,
-                base: config.openai_base_url.clone(),
-                key: key(openai, header::AUTHORIZATION, "Bearer ", "model.openai_api_key")?,
-                key_name: "model.openai_api_key (OPENAI_API_KEY)",
-                base_name: "model.openai_base_url",
-            },
-        })
+        let (base, key) = (&config.anthropic_base_url, config.anthropic_api_key.expose());
+        let header = HeaderName::from_static("x-api-key");
+        let anthropic = Upstream {
+            way: key.map(|key| Way::new(base, config, header, "", key)).transpose()?,
+            base: base.clone(),
+            key_name: "model.anthropic_api_key (ANTHROPIC_API_KEY)",
+            base_name: "model.anthropic_base_url",
+        };
+        let (base, key) = (&config.openai_base_url, config.openai_api_key.expose());
+        let openai = Upstream {
+            way: key.map(|key| Way::new(base, config, header::AUTHORIZATION, "Bearer ", key)).transpose()?,
+            base: base.clone(),
+            key_name: "model.openai_api_key (OPENAI_API_KEY)",
+            base_name: "model.openai_base_url",
+        };
+        Ok(Self { anthropic, openai })
     }
 
     pub fn of(&self, vendor: Vendor) -> &Upstream {
@@ -93,7 +97,7 @@ impl Upstreams {
 impl Upstream {
     /// Refused where no key is configured: nothing is sent without one.
     pub fn request(&self, letter: Letter) -> Result<reqwest::RequestBuilder, Refusal> {
-        let (name, value, _) = self.key.as_ref().ok_or_else(|| {
+        let way = self.way.as_ref().ok_or_else(|| {
             let message =
                 format!("no key for this model API is configured; set {} and restart", self.key_name);
             Refusal::new(StatusCode::FORBIDDEN, "model_key_missing", message)
@@ -102,13 +106,14 @@ impl Upstream {
             .into_iter()
             .filter_map(|name| Some((HeaderName::from_static(name), letter.headers.get(name)?.clone())))
             .collect();
-        headers.insert(name.clone(), value.clone());
+        let (name, value) = way.header.clone();
+        headers.insert(name, value);
         let url = format!("{}{}", self.base, letter.path);
-        Ok(self.http.request(letter.method, url).headers(headers).body(letter.body))
+        Ok(way.http.request(letter.method, url).headers(headers).body(letter.body))
     }
 
     pub fn redactor(&self) -> Redactor {
-        Redactor::new(self.key.as_ref().map_or("", |(_, _, key)| key))
+        Redactor::new(self.way.as_ref().map_or("", |way| &way.key))
     }
 
     /// Following it would carry the key to wherever it points.
@@ -138,25 +143,27 @@ pub fn returned(headers: &HeaderMap, redactor: &Redactor) -> HeaderMap {
         .collect()
 }
 
-type Key = (HeaderName, HeaderValue, String);
-
-fn key(secret: Option<&str>, name: HeaderName, scheme: &str, of: &'static str) -> Result<Option<Key>, Error> {
-    let Some(secret) = secret else { return Ok(None) };
-    let mut value = HeaderValue::from_str(&format!("{scheme}{secret}")).map_err(|_| Error::Key(of))?;
-    value.set_sensitive(true);
-    Ok(Some((name, value, secret.to_owned())))
-}
-
-fn client(base: &str, connect_timeout: Duration) -> Result<reqwest::Client, Error> {
-    install_crypto();
-    let mut http = reqwest::Client::builder()
-        .connect_timeout(connect_timeout)
-        .pool_idle_timeout(IDLE)
-        .redirect(Policy::none());
-    if is_loopback(base) {
-        http = http.no_proxy();
+impl Way {
+    fn new(
+        base: &str,
+        config: &config::Model,
+        name: HeaderName,
+        scheme: &str,
+        key: &str,
+    ) -> Result<Self, Error> {
+        install_crypto();
+        let mut value = HeaderValue::from_str(&format!("{scheme}{key}"))?;
+        value.set_sensitive(true);
+        let mut http = reqwest::Client::builder()
+            .connect_timeout(config.connect_timeout)
+            .pool_idle_timeout(IDLE)
+            .redirect(Policy::none());
+        if is_loopback(base) {
+            http = http.no_proxy();
+        }
+        let http = http.build().map_err(Error::Setup)?;
+        Ok(Self { http, header: (name, value), key: key.to_owned() })
     }
-    http.build().map_err(Error::Setup)
 }
 
 /// A proxy would take the address for its own machine.
