@@ -66,7 +66,9 @@ async fn a_command_that_fails_fails_its_task_and_lends_the_worker_its_code() {
         let worker = Worker::attach(&house, &["--task", task.as_str()], &["sh", "-c", script]);
         assert_eq!(worker.code().await, code);
         let sandbox = house.client.task_get(&task).await.unwrap().sandbox_id.unwrap();
-        let Payload::AgentFailed(failed) = house.told(&sandbox, "agent.failed").await.payload() else { panic!() };
+        let Payload::AgentFailed(failed) = house.told(&sandbox, "agent.failed").await.payload() else {
+            panic!()
+        };
         assert_eq!((failed.exit_code, failed.signal), (exit_code, signal));
         assert!(failed.error.as_ref().unwrap().contains(error), "{failed:?}");
         assert_eq!(house.task_status(&task).await, TaskStatus::Failed);
@@ -79,7 +81,8 @@ async fn a_program_that_is_not_there_is_named() {
     let attached = house.attach(Some(&house.task().await)).await;
     let launch = launch(&house, &attached, &["no-such-program"]);
     assert_eq!(Worker::run(house.dir.path(), &launch).code().await, 1);
-    let Payload::AgentFailed(failed) = house.told(&attached.sandbox.id, "agent.failed").await.payload() else {
+    let Payload::AgentFailed(failed) = house.told(&attached.sandbox.id, "agent.failed").await.payload()
+    else {
         panic!()
     };
     assert_eq!(failed.failure_kind.as_deref(), Some("invalid"));
@@ -123,7 +126,8 @@ async fn long_output_is_cut_into_pieces_and_ends_with_how_much_is_missing() {
     assert_eq!(written(&events, "stdout").len(), OUTPUT_BYTES_MAX);
     let missing = 6_000_000 - OUTPUT_BYTES_MAX as u64;
     assert_eq!(pieces.last().unwrap().dropped_bytes, Some(missing));
-    let Payload::CommandCompleted(end) = house.told(&attached.sandbox.id, "command.completed").await.payload()
+    let Payload::CommandCompleted(end) =
+        house.told(&attached.sandbox.id, "command.completed").await.payload()
     else {
         panic!()
     };
@@ -137,7 +141,8 @@ async fn output_that_is_no_text_is_marked() {
     let attached = house.attach(None).await;
     let launch = launch(&house, &attached, &["printf", "a\\377b ü"]);
     assert_eq!(Worker::run(house.dir.path(), &launch).code().await, 0);
-    let Payload::CommandOutput(output) = house.told(&attached.sandbox.id, "command.output").await.payload() else {
+    let Payload::CommandOutput(output) = house.told(&attached.sandbox.id, "command.output").await.payload()
+    else {
         panic!()
     };
     assert_eq!((output.text.as_deref(), output.lossy), (Some("a\u{fffd}b ü"), Some(true)));
@@ -161,7 +166,8 @@ async fn a_command_that_takes_too_long_is_stopped() {
     let mut launch = launch(&house, &attached, &["sleep", "1000"]);
     launch.limits.wall_clock_seconds = 1;
     assert_eq!(Worker::run(house.dir.path(), &launch).code().await, 124);
-    let Payload::AgentFailed(failed) = house.told(&attached.sandbox.id, "agent.failed").await.payload() else {
+    let Payload::AgentFailed(failed) = house.told(&attached.sandbox.id, "agent.failed").await.payload()
+    else {
         panic!()
     };
     assert_eq!(failed.failure_kind.as_deref(), Some("timed_out"));
@@ -196,10 +202,15 @@ async fn a_commit_reaches_the_mirror_on_its_branch() {
 
     let events = house.events(&attached.sandbox.id).await;
     let told = types(&events);
-    assert_eq!(told[..2], ["sandbox.booting", "workspace.progress"], "the first word comes before any slow step");
+    assert_eq!(
+        told[..2],
+        ["sandbox.booting", "workspace.progress"],
+        "the first word comes before any slow step"
+    );
     assert!(told.contains(&"workspace.ready") && told.contains(&"workspace.pushed"), "{told:?}");
     let tip = mirror.git(&["rev-parse", "refs/heads/feature/new"]);
-    let Payload::AgentCompleted(done) = house.told(&attached.sandbox.id, "agent.completed").await.payload() else {
+    let Payload::AgentCompleted(done) = house.told(&attached.sandbox.id, "agent.completed").await.payload()
+    else {
         panic!()
     };
     assert_eq!((done.commit.as_deref(), done.code_pushed), (Some(tip.as_str()), Some(true)));
@@ -214,13 +225,45 @@ async fn a_branch_that_cannot_be_pushed_is_no_success() {
     let mirror = Mirror::make(house.dir.path());
     let task = house.task().await;
     let attached = house.attach(Some(&task)).await;
-    let moved = format!("mv {0} {0}.away; echo new > new && git add new && git commit -qm new", mirror.path.display());
+    let moved = format!(
+        "mv {0} {0}.away; echo new > new && git add new && git commit -qm new",
+        mirror.path.display()
+    );
     let mut launch = launch(&house, &attached, &["sh", "-c", &moved]);
     launch.repository = Some(mirror.repository("feature/new"));
     assert_eq!(Worker::run(house.dir.path(), &launch).code().await, 1);
-    let Payload::AgentFailed(failed) = house.told(&attached.sandbox.id, "agent.failed").await.payload() else {
+    let Payload::AgentFailed(failed) = house.told(&attached.sandbox.id, "agent.failed").await.payload()
+    else {
         panic!()
     };
     assert_eq!(failed.failure_kind.as_deref(), Some("unavailable"));
     assert_eq!(house.task_status(&task).await, TaskStatus::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_s_command_finds_its_own_environment_and_nothing_of_the_host_s() {
+    let house = House::open().await;
+    let attached = house.attach(None).await;
+    let launch = launch(&house, &attached, &["env"]);
+    assert_eq!(Worker::run(house.dir.path(), &launch).code().await, 0);
+    let text = written(&house.events(&attached.sandbox.id).await, "stdout");
+    let mut names: Vec<_> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    names.sort_unstable();
+    let mut expected: Vec<_> =
+        launch.environment().into_keys().chain(["PATH".to_owned(), "HOME".to_owned()]).collect();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_worker_s_memory_is_closed_to_what_it_runs() {
+    let house = House::open().await;
+    let attached = house.attach(None).await;
+    // To a process of the same user that may not look, it seems to be root's; its own child does not.
+    let script =
+        "stat -c %u /proc/$PPID/mem /proc/$$/mem; cat /proc/$PPID/environ >/dev/null && echo readable";
+    let launch = launch(&house, &attached, &["sh", "-c", script]);
+    let worker = Worker::run_as_nobody(house.dir.path(), &launch);
+    worker.end().await;
+    assert_eq!(written(&house.events(&attached.sandbox.id).await, "stdout"), "0\n65534\n");
 }
