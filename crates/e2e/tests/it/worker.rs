@@ -52,6 +52,14 @@ impl Worker {
         Self(command.uid(NOBODY).gid(NOBODY).spawn().unwrap())
     }
 
+    /// In a control group.
+    pub fn run_in(group: &Path, home: &Path, launch: &LaunchSpec) -> Self {
+        let (file, program) = (write_launch(home, launch), program());
+        let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.display());
+        let args = ["-c", &join, "sh", program.to_str().unwrap(), "run", "--launch", file.to_str().unwrap()];
+        Self(Self::command(Path::new("/bin/sh"), home, &args).spawn().unwrap())
+    }
+
     fn start(home: &Path, args: &[&str]) -> Self {
         Self(Self::command(&program(), home, args).spawn().unwrap())
     }
