@@ -154,6 +154,7 @@ async fn names_of_all_kinds_are_kept_and_what_is_no_file_is_named() {
         fs::write(left.workspace.join(OsStr::from_bytes(name)), name).unwrap();
     }
     left.pipe("README");
+    left.pipe("pipe");
     left.write("git~1", "odd");
     let (kept, report) = left.kept().await;
     let names = git(
@@ -168,6 +169,7 @@ async fn names_of_all_kinds_are_kept_and_what_is_no_file_is_named() {
             .count(),
         9
     );
+    assert!(notes(&report).contains("pipe is not kept"), "{report}");
     assert!(notes(&report).contains("README is not kept: it is neither a file nor a link"), "{report}");
     assert!(notes(&report).contains("git~1 is not kept"), "{report}");
 }
@@ -175,7 +177,7 @@ async fn names_of_all_kinds_are_kept_and_what_is_no_file_is_named() {
 #[tokio::test]
 async fn files_are_kept_whatever_became_of_the_repository() {
     type Breaks = fn(&Left);
-    let ways: [(&str, Breaks); 9] = [
+    let ways: [(&str, Breaks); 10] = [
         ("no .git", |left| fs::remove_dir_all(left.workspace.join(".git")).unwrap()),
         (".git is a file", |left| {
             fs::rename(left.workspace.join(".git"), left.dir.path().join("elsewhere")).unwrap();
@@ -194,6 +196,11 @@ async fn files_are_kept_whatever_became_of_the_repository() {
             each_object(left, |path| {
                 left.pipe(path.strip_prefix(&left.workspace).unwrap().to_str().unwrap());
             });
+        }),
+        ("a repository inside is a trap", |left| {
+            fs::create_dir_all(left.workspace.join("inner/.git/objects")).unwrap();
+            fs::create_dir_all(left.workspace.join("inner/.git/refs")).unwrap();
+            left.pipe("inner/.git/HEAD");
         }),
         ("HEAD is a pipe", |left| left.pipe(".git/HEAD")),
         ("HEAD is nowhere", |left| left.write(".git/HEAD", "ref: refs/heads/../../../../etc/passwd\n")),
@@ -223,4 +230,15 @@ fn each_object(left: &Left, act: impl Fn(&Path)) {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn rules_of_what_is_ignored_that_cannot_be_read_ignore_nothing() {
+    let left = Left::new();
+    left.write("dir/new", "new");
+    left.write("x.log", "ignored, were it not for the pipe");
+    left.pipe("dir/.gitignore");
+    let (kept, report) = left.kept().await;
+    assert_eq!(left.mirror.files(&kept), [".gitignore", "README", "dir/new", "x.log"]);
+    assert!(notes(&report).contains("a .gitignore is no file"), "{report}");
 }
