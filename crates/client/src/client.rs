@@ -53,6 +53,10 @@ impl Client {
         if is_loopback(&url) {
             http = http.no_proxy();
         }
+        if url.scheme() == "http" {
+            // No certificate is ever looked at, and where there are none the others could not be loaded.
+            http = http.tls_certs_only([]);
+        }
         let http = http.build().map_err(|source| Error::Setup { source: source.without_url() })?;
         let base = url.as_str().trim_end_matches('/').to_owned();
         Ok(Self { http, base, retry: Retry::default(), timeout: REQUEST_TIMEOUT })

@@ -11,7 +11,7 @@ pub enum Error {
     Address { url: String },
     #[error("the token holds characters that no token has")]
     Token,
-    #[error("cannot set up HTTP: {source}")]
+    #[error("cannot set up HTTP: {}", root_of(source))]
     Setup { source: reqwest::Error },
     #[error("cannot reach {url}: {reason}")]
     Unreachable { url: String, reason: String },
@@ -86,11 +86,7 @@ impl Error {
         if error.is_timeout() && !error.is_connect() {
             return Self::TimedOut { url: url.to_owned(), after };
         }
-        let mut root: &dyn std::error::Error = error;
-        while let Some(source) = root.source() {
-            root = source;
-        }
-        Self::Unreachable { url: url.to_owned(), reason: root.to_string() }
+        Self::Unreachable { url: url.to_owned(), reason: root_of(error).to_string() }
     }
 
     pub(crate) fn refused(url: &str, status: StatusCode, body: &[u8]) -> Self {
@@ -99,4 +95,13 @@ impl Error {
             Err(_) => Self::Stranger { url: url.to_owned(), status },
         }
     }
+}
+
+/// The error that the others only pass on.
+fn root_of(error: &reqwest::Error) -> &dyn std::error::Error {
+    let mut root: &dyn std::error::Error = error;
+    while let Some(source) = root.source() {
+        root = source;
+    }
+    root
 }

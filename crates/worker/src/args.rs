@@ -91,7 +91,7 @@ impl Args {
                 Ok(rescue::rescue(launch::read(&launch)?, &scratch, around).await?)
             }
             (None, Some(attach)) => {
-                let launch = attach::join(attach, around).await?;
+                let launch = attach::join(attach).await?;
                 Ok(run::run(launch, around).await?)
             }
             (None, None) => Err(Error::Nothing),

@@ -10,7 +10,7 @@ use omoi_protocol::{
     task::Task,
 };
 
-use crate::{Surroundings, args::Attach};
+use crate::args::Attach;
 
 /// How many pending tasks of a project are tried, since others may take them meanwhile.
 const TRIED_MAX: usize = 20;
@@ -28,7 +28,7 @@ pub enum Error {
 }
 
 /// The launch that a provider would have given.
-pub async fn join(args: Attach, _: &Surroundings) -> Result<LaunchSpec, Error> {
+pub async fn join(args: Attach) -> Result<LaunchSpec, Error> {
     let token = fs::read_to_string(&args.token_file)
         .map_err(|source| Error::Token { path: args.token_file.clone(), source })?;
     let given = args.workspace.clone().unwrap_or_else(|| PathBuf::from("."));

@@ -105,12 +105,15 @@ impl Command<'_> {
         let (program, args) = self.argv.split_first().ok_or(Error::Empty)?;
         let mut command = Program::new(program);
         command.args(args).env_clear().envs(self.env).current_dir(self.cwd).process_group(0);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.spawn().map_err(|source| Error::Start {
+        // A pipe that ends at once, since an empty image has no /dev/null.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|source| Error::Start {
             program: program.clone(),
             cwd: self.cwd.display().to_string(),
             source,
-        })
+        })?;
+        drop(child.stdin.take());
+        Ok(child)
     }
 
     fn listen(

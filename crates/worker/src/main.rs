@@ -7,6 +7,7 @@ mod launch;
 
 mod inbox;
 mod outbox;
+mod report;
 mod run;
 mod work;
 

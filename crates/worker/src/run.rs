@@ -23,7 +23,8 @@ use crate::{
     outbox::{self, Outbox, Standing},
     proc,
     record::{Records, State},
-    work::{Phase, Stop, Work, now},
+    report::now,
+    work::{Phase, Stop, Work},
 };
 
 const MESSAGES_MAX: usize = 16;
@@ -178,7 +179,8 @@ impl Watcher<'_> {
 
     /// An interrupt stops the command. Anything else has nobody to go to, which its event says.
     fn take(&self, message: Message) {
-        let runs = self.group.borrow().is_some();
+        // While the workspace is prepared there is a command yet to come, which then does not.
+        let runs = matches!(*self.phase.borrow(), Phase::Preparing | Phase::Running);
         let interrupts = message.message_type == MessageType::Interrupt && runs;
         let mut event = AgentMessageInjected {
             message_type: Some(message.message_type.to_string()),
@@ -208,6 +210,7 @@ impl Watcher<'_> {
             Phase::Preparing => "preparing",
             Phase::Running => "running",
             Phase::Waiting => "waiting",
+            Phase::Ending => "ending",
             Phase::Leaving => return,
         };
         let usage = proc::usage(*self.group.borrow());

@@ -7,14 +7,10 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use omoi_client::Client;
 use omoi_protocol::{
     FailureKind, MessageState,
-    event::{
-        AgentCompleted, AgentFailed, AgentInterrupted, AgentShutdown, AgentStarted, AgentWaiting,
-        SandboxPreserved,
-    },
+    event::{AgentInterrupted, AgentWaiting},
     launch::LaunchSpec,
     message::Message,
     outcome::Failure,
@@ -28,7 +24,8 @@ use crate::{
     keep::{Keep, Kept},
     outbox::Outbox,
     record::{Record, Records, State},
-    workspace::{Pushed, Workspace},
+    report::{self, Done},
+    workspace::Workspace,
 };
 
 /// There is one command for now.
@@ -38,7 +35,11 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(1800);
 /// The same for somebody who has to leave.
 const FLUSH_LEAVING: Duration = Duration::from_secs(4);
 /// Of the time to leave, what stopping the command and the last events need.
-const GRACE_RESERVED: Duration = Duration::from_secs(9);
+const GRACE_RESERVED: Duration = Duration::from_secs(10);
+/// Keeping gets this much, however short the time to leave is.
+const KEEP_MIN: Duration = Duration::from_secs(3);
+/// And this much when nobody is in a hurry.
+const KEEP_MAX: Duration = Duration::from_secs(300);
 const REPORT_LIMIT: Duration = Duration::from_secs(5);
 
 /// As a shell says it of a command that ran out of time, and of one that was told to leave.
@@ -65,6 +66,8 @@ pub enum Phase {
     Preparing,
     Running,
     Waiting,
+    /// What was made is brought outside.
+    Ending,
     /// Everything is said; no heartbeat follows.
     Leaving,
 }
@@ -85,20 +88,6 @@ pub struct Work<'a> {
     pub interrupted_by: &'a watch::Sender<Option<Message>>,
 }
 
-/// How it went, before it is reported.
-struct Done {
-    code: u8,
-    result: Result<(), Failure>,
-    pushed: Option<Pushed>,
-    kept: Option<Kept>,
-}
-
-impl Done {
-    fn failed(code: u8, failure: Failure) -> Self {
-        Self { code, result: Err(failure), pushed: None, kept: None }
-    }
-}
-
 type Wish = watch::Receiver<Option<Stop>>;
 
 impl Work<'_> {
@@ -111,7 +100,7 @@ impl Work<'_> {
                     None => self.attempt(&mut stop).await,
                     Some(state) => self.pick_up(&state).await,
                 };
-                self.report(&done);
+                report::end(self.outbox, self.launch, &done);
                 let state = State::Reported { code: done.code };
                 let _ = self.records.write(&Record { command_id: COMMAND_ID.to_owned(), state });
                 done.code
@@ -134,7 +123,7 @@ impl Work<'_> {
             }
         }
         self.phase.send_replace(Phase::Running);
-        self.outbox.push(self.started());
+        self.outbox.push(report::started(self.launch));
         let end = match &self.launch.command {
             Some(argv) if stop.borrow().is_none() => match self.command(argv, stop).await {
                 Ok(end) => Some(end),
@@ -166,7 +155,9 @@ impl Work<'_> {
     async fn command(&self, argv: &[String], stop: &mut Wish) -> Result<crate::end::End, command::Error> {
         let cwd = Path::new(&self.launch.workspace_path);
         let command = Command { id: COMMAND_ID.to_owned(), argv, env: &self.env, cwd };
-        command.run(self.outbox, &self.records, self.group, stop).await
+        let end = command.run(self.outbox, &self.records, self.group, stop).await;
+        self.phase.send_replace(Phase::Ending);
+        end
     }
 
     /// Nothing runs until somebody ends it.
@@ -215,12 +206,12 @@ impl Work<'_> {
             Stop::Leave => {
                 let message = "the worker was told to leave before the work was done";
                 let failure = Failure::new(FailureKind::Crashed, message);
-                Done { kept: self.keep().await, ..Done::failed(CODE_LEFT, failure) }
+                Done { kept: self.keep(self.grace()).await, ..Done::failed(CODE_LEFT, failure) }
             }
             Stop::Closed => {
                 let message = "the server takes nothing from this sandbox any more";
                 let failure = Failure::new(FailureKind::Lost, message);
-                Done { kept: self.keep().await, ..Done::failed(CODE_LEFT, failure) }
+                Done { kept: self.keep(self.grace()).await, ..Done::failed(CODE_LEFT, failure) }
             }
         }
     }
@@ -235,7 +226,7 @@ impl Work<'_> {
         }
         let message = "the worker was killed while its command ran, and how the command ended is not known";
         let failure = Failure::new(FailureKind::Crashed, message);
-        Done { kept: self.keep().await, ..Done::failed(CODE_FAILED, failure) }
+        Done { kept: self.keep(KEEP_MAX).await, ..Done::failed(CODE_FAILED, failure) }
     }
 
     /// Brings the branch outside. A success whose commits stay inside is none.
@@ -252,10 +243,14 @@ impl Work<'_> {
         }
     }
 
-    async fn keep(&self) -> Option<Kept> {
+    fn grace(&self) -> Duration {
+        let grace = Duration::from_secs(self.launch.limits.grace_seconds);
+        grace.saturating_sub(GRACE_RESERVED).max(KEEP_MIN)
+    }
+
+    async fn keep(&self, limit: Duration) -> Option<Kept> {
         let keep = Keep::new(self.launch, &self.env, &self.scratch)?;
-        let limit = Duration::from_secs(self.launch.limits.grace_seconds).saturating_sub(GRACE_RESERVED);
-        match timeout(limit.max(GRACE_RESERVED), keep.keep()).await {
+        match timeout(limit, keep.keep()).await {
             Ok(Ok(kept)) => Some(kept),
             Ok(Err(error)) => {
                 eprintln!("omoi-worker: the work is not kept: {error}");
@@ -266,54 +261,6 @@ impl Work<'_> {
                 None
             }
         }
-    }
-
-    fn started(&self) -> AgentStarted {
-        let context = self.launch.context.as_ref();
-        AgentStarted {
-            timestamp: Some(now().to_string()),
-            sdk: Some(if self.launch.command.is_some() { "command" } else { "none" }.to_owned()),
-            task: context.map(|context| context.task.title.clone()),
-            mode: Some(self.launch.mode.as_str().to_owned()),
-            ..AgentStarted::default()
-        }
-    }
-
-    fn report(&self, done: &Done) {
-        if let Some(kept) = &done.kept {
-            self.outbox.push(SandboxPreserved {
-                ref_name: kept.ref_name.clone(),
-                commit: Some(kept.commit.clone()),
-                base_commit: kept.base_commit.clone(),
-                files_changed: Some(kept.files),
-                ..SandboxPreserved::default()
-            });
-        }
-        let branch_name = self.launch.repository.as_ref().map(|repository| repository.branch_name.clone());
-        match &done.result {
-            Ok(()) => self.outbox.push(AgentCompleted {
-                success: Some(true),
-                stop_reason: Some("exit".to_owned()),
-                commit: done.pushed.as_ref().map(|pushed| pushed.commit.clone()),
-                code_pushed: done.pushed.as_ref().map(|pushed| pushed.is_new),
-                branch_name,
-                timestamp: Some(now().to_string()),
-                ..AgentCompleted::default()
-            }),
-            Err(failure) => self.outbox.push(AgentFailed {
-                error: Some(failure.message.clone()),
-                failure_kind: Some(failure.kind.to_string()),
-                exit_code: failure.exit_code.map(i64::from),
-                signal: failure.signal.map(i64::from),
-                ..AgentFailed::default()
-            }),
-        }
-        let reason = match &done.result {
-            Ok(()) => "completed".to_owned(),
-            Err(failure) => failure.kind.to_string(),
-        };
-        let timestamp = Some(now().to_string());
-        self.outbox.push(AgentShutdown { reason: Some(reason), timestamp, ..AgentShutdown::default() });
     }
 
     async fn flush(&self, stop: &mut Wish) {
@@ -346,9 +293,4 @@ fn git_failure(what: &str, error: &git::Error) -> Failure {
         _ => FailureKind::Unavailable,
     };
     Failure::new(kind, format!("{what}: {error}"))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a worker has no clock but the machine's")]
-pub fn now() -> Timestamp {
-    Timestamp::now()
 }

@@ -13,6 +13,7 @@ use omoi_server::{
     clock::Clock,
     config::{self, Config},
 };
+use rustix::process::{Pid, Signal, kill_process};
 
 pub struct House {
     pub client: Client,
@@ -98,6 +99,20 @@ impl House {
     #[track_caller]
     pub fn told(&self, sandbox: &SandboxId, event_type: &str) -> impl Future<Output = StoredEvent> {
         self.event(sandbox, move |payload| payload.event_type() == event_type)
+    }
+}
+
+/// A worker that was killed leaves its command running, here as anywhere; but only there, in the test's own directory.
+impl Drop for House {
+    fn drop(&mut self) {
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let here = std::fs::read_link(entry.path().join("cwd"))
+                .is_ok_and(|cwd| cwd.starts_with(self.dir.path()));
+            let pid = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+            if let (true, Some(pid)) = (here, pid) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 }
 

@@ -4,12 +4,16 @@
 
 mod disk;
 mod house;
+mod left;
 mod repo;
 mod worker;
 
+mod door;
+mod hostile;
 mod interrupt;
 mod leave;
 mod lost;
+mod memory;
 mod rescue;
 mod run;
 mod statically;

@@ -239,3 +239,31 @@ async fn a_branch_that_cannot_be_pushed_is_no_success() {
     assert_eq!(failed.failure_kind.as_deref(), Some("unavailable"));
     assert_eq!(house.task_status(&task).await, TaskStatus::Failed);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sandbox_s_command_finds_its_own_environment_and_nothing_of_the_host_s() {
+    let house = House::open().await;
+    let attached = house.attach(None).await;
+    let launch = launch(&house, &attached, &["env"]);
+    assert_eq!(Worker::run(house.dir.path(), &launch).code().await, 0);
+    let text = written(&house.events(&attached.sandbox.id).await, "stdout");
+    let mut names: Vec<_> = text.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    names.sort_unstable();
+    let mut expected: Vec<_> =
+        launch.environment().into_keys().chain(["PATH".to_owned(), "HOME".to_owned()]).collect();
+    expected.sort_unstable();
+    assert_eq!(names, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_worker_s_memory_is_closed_to_what_it_runs() {
+    let house = House::open().await;
+    let attached = house.attach(None).await;
+    // To a process of the same user that may not look, it seems to be root's; its own child does not.
+    let script =
+        "stat -c %u /proc/$PPID/mem /proc/$$/mem; cat /proc/$PPID/environ >/dev/null && echo readable";
+    let launch = launch(&house, &attached, &["sh", "-c", script]);
+    let worker = Worker::run_as_nobody(house.dir.path(), &launch);
+    worker.end().await;
+    assert_eq!(written(&house.events(&attached.sandbox.id).await, "stdout"), "0\n65534\n");
+}

@@ -18,6 +18,7 @@ use tokio::process::{Child, Command};
 use crate::house::House;
 
 const LIMIT: Duration = Duration::from_secs(60);
+const NOBODY: u32 = 65534;
 
 pub struct Worker(Child);
 
@@ -40,13 +41,37 @@ impl Worker {
         Self::start(home, &["run", "--launch", file.to_str().unwrap()])
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the worker is what is tested")]
+    /// As a user who owns nothing but `home`. It takes root to become somebody else.
+    pub fn run_as_nobody(home: &Path, launch: &LaunchSpec) -> Self {
+        let (file, copy) = (write_launch(home, launch), home.join("omoi-worker"));
+        std::fs::copy(program(), &copy).unwrap();
+        for path in [home, &file, &copy, Path::new(&launch.workspace_path)] {
+            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let mut command = Self::command(&copy, home, &["run", "--launch", file.to_str().unwrap()]);
+        Self(command.uid(NOBODY).gid(NOBODY).spawn().unwrap())
+    }
+
+    /// In a control group.
+    pub fn run_in(group: &Path, home: &Path, launch: &LaunchSpec) -> Self {
+        let (file, program) = (write_launch(home, launch), program());
+        let join = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.display());
+        let args = ["-c", &join, "sh", program.to_str().unwrap(), "run", "--launch", file.to_str().unwrap()];
+        Self(Self::command(Path::new("/bin/sh"), home, &args).spawn().unwrap())
+    }
+
     fn start(home: &Path, args: &[&str]) -> Self {
-        let mut command = Command::new(program());
+        Self(Self::command(&program(), home, args).spawn().unwrap())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the worker is what is tested")]
+    fn command(program: &Path, home: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", home);
+        command.env("OF_THE_HOST", "stays there");
         command.current_dir(home).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self(command.spawn().unwrap())
+        command
     }
 
     pub fn signal(&self, signal: Signal) {

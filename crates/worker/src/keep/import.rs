@@ -16,7 +16,7 @@ use super::{
     bare::Bare,
     tree::{Files, Kind, show},
 };
-use crate::{git::Feed, work::now};
+use crate::{git::Feed, report::now};
 
 const CHUNK_BYTES: usize = 64 * 1024;
 

@@ -1,8 +1,8 @@
-//! Which files of the workspace are kept: what Git tracks and what it would add, and the files of repositories
-//! inside, which Git would leave out.
+//! Which files of the workspace are kept: what Git tracks, and what is there and not ignored. Files of repositories
+//! inside are among them, which Git itself would leave out.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     ffi::OsStr,
     fs, io,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
@@ -44,27 +44,36 @@ pub async fn list(
         git.run(&["read-tree", parent]).await?;
     }
     let tracked = git.bytes(&["ls-files", "-z", "--stage"]).await?;
-    let others = git.bytes(&["ls-files", "-z", "--others", "--exclude-standard"]).await?;
-    let (mut files, mut nested) = (Files::new(), Vec::new());
+    let mut files = Files::new();
     for entry in parts(&tracked) {
         let Some((mode, id, path)) = staged(entry) else { continue };
         if mode != MODE_LINK {
             add(workspace, path, &mut files, notes);
-        } else if has_entries(&workspace.join(OsStr::from_bytes(path))) {
-            nested.push(path.to_owned());
-        } else {
+        } else if !has_entries(&workspace.join(OsStr::from_bytes(path))) {
             files.insert(path.to_owned(), Kind::Gitlink { commit: id.to_owned() });
         }
     }
-    for path in parts(&others) {
-        match path.strip_suffix(b"/") {
-            Some(path) => nested.push(path.to_owned()),
-            None => add(workspace, path, &mut files, notes),
+    let found = Found::walk(workspace, notes);
+    let ignored = if found.odd_ignore_file {
+        notes.push("a .gitignore is no file; what is ignored is kept as well".to_owned());
+        Vec::new()
+    } else {
+        ignored(&git, &found.paths).await?
+    };
+    let ignored: HashSet<&[u8]> = parts(&ignored).collect();
+    for path in found.paths.iter().filter(|path| !ignored.contains(path.as_slice())) {
+        if !files.contains_key(path) {
+            add(workspace, path, &mut files, notes);
         }
     }
-    for path in nested {
-        notes.push(format!("{} is a repository of its own; its files are kept as plain files", show(&path)));
-        add_nested(&git, workspace, &path, &mut files, notes).await?;
+    for dir in found.repositories {
+        let below = [&dir[..], b"/"].concat();
+        if files.range(below.clone()..).next().is_some_and(|(path, _)| path.starts_with(&below)) {
+            notes.push(format!(
+                "{} is a repository of its own; its files are kept as plain files",
+                show(&dir)
+            ));
+        }
     }
     Ok(files)
 }
@@ -103,56 +112,68 @@ fn add(workspace: &Path, path: &[u8], files: &mut Files, notes: &mut Vec<String>
     }
 }
 
-/// The files of a repository inside, except those that are ignored.
-async fn add_nested(
-    git: &Git,
-    workspace: &Path,
-    dir: &[u8],
-    files: &mut Files,
-    notes: &mut Vec<String>,
-) -> Result<(), Error> {
-    let mut found = Vec::new();
-    if let Err(error) = walk(workspace, dir, &mut found) {
-        notes.push(format!("{} is not kept whole: {error}", show(dir)));
+/// What lies in the workspace. Git is not asked: on its own way through a work tree it opens what it takes for
+/// another repository, and a pipe in there would hold it for ever.
+#[derive(Debug, Default)]
+struct Found {
+    /// All that is no directory, except what belongs to Git.
+    paths: Vec<Vec<u8>>,
+    /// Directories that are repositories, or look like one.
+    repositories: Vec<Vec<u8>>,
+    odd_ignore_file: bool,
+}
+
+impl Found {
+    fn walk(workspace: &Path, notes: &mut Vec<String>) -> Self {
+        let (mut found, mut dirs) = (Self::default(), vec![Vec::new()]);
+        while let Some(dir) = dirs.pop() {
+            if let Err(error) = found.look_into(workspace, &dir, &mut dirs) {
+                notes.push(format!("{}/ is not kept whole: {error}", show(&dir)));
+            }
+        }
+        found
     }
+
+    fn look_into(&mut self, workspace: &Path, dir: &[u8], dirs: &mut Vec<Vec<u8>>) -> io::Result<()> {
+        for entry in fs::read_dir(workspace.join(OsStr::from_bytes(dir)))? {
+            let entry = entry?;
+            let (name, kind) = (entry.file_name(), entry.file_type()?);
+            if name == ".git" {
+                if !dir.is_empty() {
+                    self.repositories.push(dir.to_owned());
+                }
+                continue;
+            }
+            if self.paths.len() + dirs.len() >= FILES_MAX {
+                return Err(io::Error::other("there are too many files"));
+            }
+            // A link under this name is not followed by Git either.
+            self.odd_ignore_file |= name == ".gitignore" && !kind.is_file() && !kind.is_symlink();
+            let path = if dir.is_empty() {
+                name.as_bytes().to_owned()
+            } else {
+                [dir, b"/", name.as_bytes()].concat()
+            };
+            if kind.is_dir() { dirs.push(path) } else { self.paths.push(path) }
+        }
+        Ok(())
+    }
+}
+
+/// Those of `paths` that are ignored, each closed by a zero.
+async fn ignored(git: &Git, paths: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
     let feed = async |feed: &mut git::Feed| {
-        for path in &found {
+        for path in paths {
             feed.write_all(path).await?;
             feed.write_all(b"\0").await?;
         }
         Ok(())
     };
-    let ignored = match git.feed(&["check-ignore", "-z", "--no-index", "--stdin"], feed).await {
-        Ok(ignored) => ignored,
+    match git.feed(&["check-ignore", "-z", "--no-index", "--stdin"], feed).await {
         // None of them is.
-        Err(git::Error::Failed { code: Some(1), .. }) => Vec::new(),
-        Err(error) => return Err(error.into()),
-    };
-    let ignored: std::collections::HashSet<&[u8]> = parts(&ignored).collect();
-    for path in found.iter().filter(|path| !ignored.contains(path.as_slice())) {
-        add(workspace, path, files, notes);
+        Err(git::Error::Failed { code: Some(1), .. }) => Ok(Vec::new()),
+        ignored => Ok(ignored?),
     }
-    Ok(())
-}
-
-/// All below `dir` that is no directory, except what belongs to Git.
-fn walk(workspace: &Path, dir: &[u8], found: &mut Vec<Vec<u8>>) -> io::Result<()> {
-    let mut dirs = vec![dir.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(workspace.join(OsStr::from_bytes(&dir)))? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if is_git_name(name.as_bytes()) {
-                continue;
-            }
-            if found.len() + dirs.len() >= FILES_MAX {
-                return Err(io::Error::other("there are too many files"));
-            }
-            let path = [&dir, &b"/"[..], name.as_bytes()].concat();
-            if entry.file_type()?.is_dir() { dirs.push(path) } else { found.push(path) }
-        }
-    }
-    Ok(())
 }
 
 /// In the spellings that other file systems take for it as well: a mirror may refuse them all.

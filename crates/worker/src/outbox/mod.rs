@@ -7,6 +7,8 @@
 mod queue;
 mod send;
 mod spool;
+#[cfg(test)]
+mod tests;
 
 use std::{
     path::Path,
