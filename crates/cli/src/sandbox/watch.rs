@@ -40,9 +40,12 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
+    /// One that was just asked for.
     pub fn new(cx: &'a Context, client: &'a Client, sandbox: &Sandbox) -> Self {
         let follow = Follow::from_start(client, &sandbox.id);
-        Self { cx, client, follow, told: Told::default(), ending: false }
+        let mut told = Told::default();
+        told.sandbox(cx, sandbox);
+        Self { cx, client, follow, told, ending: false }
     }
 
     /// One that somebody has asked to end.

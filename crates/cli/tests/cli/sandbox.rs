@@ -89,6 +89,7 @@ fn a_server_that_goes_and_comes_back_costs_no_output_and_doubles_none() {
     say(&worker, "cmd-1", "stdout", "before\n");
     assert_eq!(running.line(), "before\n");
     let served = served.restart();
+    let worker = worker.at(&served);
     for n in 0..700 {
         say(&worker, "cmd-1", "stdout", &format!("{n}\n"));
     }

@@ -73,7 +73,12 @@ impl<'d> Served<'d> {
 
     pub fn worker(&self, id: &str, token: &str) -> Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Worker { id: id.parse().unwrap(), client: Client::new(&self.url, token).unwrap(), runtime }
+        Worker {
+            id: id.parse().unwrap(),
+            client: Client::new(&self.url, token).unwrap(),
+            token: token.to_owned(),
+            runtime,
+        }
     }
 
     /// Killed, and started again at the same address.
@@ -156,10 +161,16 @@ impl Drop for Running {
 pub struct Worker {
     id: SandboxId,
     client: Client,
+    token: String,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Worker {
+    /// The same one, with connections to a server that was started again.
+    pub fn at(&self, served: &Served<'_>) -> Self {
+        served.worker(self.id.as_str(), &self.token)
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub fn post(&self, event_type: &str, data: Value) {
         let event_data = to_raw_value(&data).unwrap();
