@@ -61,6 +61,7 @@ fn the_output_and_the_exit_code_of_a_command_are_ours() {
         "isolation reduced: disk_cap",
         "workspace ready on sandbox/x at 0123456789ab",
         "running make test",
+        "reason   the command failed",
         "two\n",
         "branch   sandbox/",
         "refs/preserved/x at fedcba987654 (1 files, 0 events)",
