@@ -147,7 +147,10 @@ impl Banner {
             } else {
                 "in this process"
             },
-            sandboxes: "external only: workers that you run and attach",
+            sandboxes: match config.server.role {
+                ServerRole::Api => "made elsewhere",
+                _ => "local: Linux namespaces on this machine (`omoi doctor` tries each layer)",
+            },
             model: model(config),
             first_token: server.first_token.clone(),
             warning: beyond.then_some(

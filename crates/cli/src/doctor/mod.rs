@@ -194,13 +194,12 @@ fn text(checks: &[Check], style: Style) -> String {
         };
         let word = style.paint(&format!("{word:7}"), paint);
         lines.push(format!("  {word}  {:17}  {}", check.name, clean(&check.detail)));
-        match check.create {
-            Some(Create::Refuses) => lines.push(format!("{:30}sandboxes are refused", "")),
-            Some(Create::RunsReduced) => {
-                lines.push(format!("{:30}sandboxes run, with reduced isolation", ""))
-            }
-            Some(Create::Runs) | None => {}
-        }
+        let follows = match check.create {
+            Some(Create::Refuses) => Some("sandboxes are refused"),
+            Some(Create::RunsReduced) => Some("sandboxes run, with reduced isolation"),
+            Some(Create::Runs) | None => None,
+        };
+        lines.extend(follows.map(|follows| format!("{:30}{follows}", "")));
         if let Some(fix) = check.fix.as_ref().filter(|fix| !fix.is_empty()) {
             lines.push(format!("{:30}fix: {}", "", clean(fix)));
         }

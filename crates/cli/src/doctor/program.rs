@@ -148,7 +148,7 @@ mod tests {
         for (said, level) in [
             ("git version 2.30.9", Level::Missing),
             ("git version 2.31.0", Level::Ok),
-            ("git version 2.39.5 (somebody's)", Level::Ok),
+            ("git version 2.39.5 (Apple Git-1)", Level::Ok),
             ("git version 3.0", Level::Ok),
         ] {
             let file = dir.path().join("git");

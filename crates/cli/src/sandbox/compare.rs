@@ -151,7 +151,7 @@ mod tests {
     fn summary(id: &str, ended_at: Option<&str>, events: &[(&str, &str)]) -> Summary {
         let sandbox: Sandbox = serde_json::from_value(json!({
             "id": id, "provider": "external", "status": "completed", "generation": 0, "labels": {},
-            "created_at": "2026-01-01T00:00:00Z", "ended_at": ended_at,
+            "created_at": "2026-01-01T00:00:00Z", "ended_at": ended_at, "place": "none",
         }))
         .unwrap();
         let events: Vec<StoredEvent> = events

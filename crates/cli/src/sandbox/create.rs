@@ -79,7 +79,7 @@ impl Create {
                 return Err(failed(&sandbox, None).into());
             }
             let id = &sandbox.id;
-            cx.out.answer(&sandbox, |_| id.to_string())?;
+            cx.out.item(&sandbox, |_| id.to_string())?;
             if !cx.out.is_json() {
                 cx.out.note(&format!("run commands in it: omoi sandbox exec {id} -- COMMAND"));
                 cx.out.note(&format!("end it:             omoi sandbox terminate {id}"));

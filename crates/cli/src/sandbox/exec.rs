@@ -4,6 +4,7 @@ use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::{
     CommandState, SandboxId,
+    event::StoredEvent,
     sandbox::{Command, NewCommand},
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -36,32 +37,28 @@ impl Exec {
         let command = client.command_run(&self.id, &NewCommand { argv: self.command }).await?;
         let mut follow = Follow::behind(client, &self.id, before.as_ref());
         let mut told = Told::of_command(command.id.as_str());
+        let show = |told: &mut Told, events: &[StoredEvent]| {
+            let ours = events.iter().filter(|event| is_of(event, command.id.as_str()));
+            ours.into_iter().try_for_each(|event| told.event(cx, event))
+        };
         let mut interrupts = signal(SignalKind::interrupt())?;
         let ended = loop {
             let news = tokio::select! {
                 news = follow.next() => news?,
-                _ = interrupts.recv() => return Err(self::left(cx, &command).into()),
+                _ = interrupts.recv() => return Err(left(cx, &command).into()),
             };
-            match news {
-                News::Events(events) => events
-                    .iter()
-                    .filter(|event| is_of(event.event_data.get(), command.id.as_str()))
-                    .try_for_each(|event| told.event(cx, event))?,
-                News::Quiet => {
-                    let now = patiently(async || client.command_get(&self.id, &command.id).await).await?;
-                    // Its last output may have come while that was asked.
-                    if now.state == CommandState::Done {
-                        break now;
-                    }
+            if let News::Events(events) = &news {
+                show(&mut told, events)?;
+            }
+            if matches!(news, News::Quiet) || told.exit_code.is_some() {
+                let now = patiently(async || client.command_get(&self.id, &command.id).await).await?;
+                if now.state == CommandState::Done || told.exit_code.is_some() {
+                    break now;
                 }
             }
         };
-        while let News::Events(events) = follow.next().await? {
-            events
-                .iter()
-                .filter(|event| is_of(event.event_data.get(), command.id.as_str()))
-                .try_for_each(|event| told.event(cx, event))?;
-        }
+        // Its last output may have come while that was asked.
+        show(&mut told, &follow.rest().await?)?;
         if cx.out.is_json() {
             cx.out.item(&ended, |_| String::new())?;
         }
@@ -69,8 +66,8 @@ impl Exec {
     }
 }
 
-fn is_of(data: &str, command: &str) -> bool {
-    let data: Result<serde_json::Value, _> = serde_json::from_str(data);
+fn is_of(event: &StoredEvent, command: &str) -> bool {
+    let data: Result<serde_json::Value, _> = serde_json::from_str(event.event_data.get());
     data.is_ok_and(|data| data["command_id"] == command)
 }
 

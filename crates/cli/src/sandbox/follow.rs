@@ -3,7 +3,7 @@
 
 use std::{pin::Pin, time::Duration};
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, stream};
 use omoi_client::{Client, Error, EventQuery, LiveFilter};
 use omoi_protocol::{SandboxId, event::StoredEvent, live::LiveEvent, sandbox::Sandbox};
 use tokio::time::{Instant, sleep, timeout};
@@ -61,25 +61,31 @@ impl<'c> Follow<'c> {
             loop {
                 match self.live.next().await {
                     Some(Ok(event)) if event.seq.is_some_and(|seq| seq <= self.seen) => {}
-                    Some(Err(error)) => return Err(error),
-                    // Its end is nothing to hurry about.
-                    None => std::future::pending().await,
+                    // Without the stream it takes a second longer to hear of things.
+                    Some(Err(_)) | None => self.live = Box::pin(stream::pending()),
                     Some(Ok(event)) => {
                         if event.event_type == "SANDBOX_FAILED" {
                             self.failure = error_of(&event);
                         }
-                        return Ok(event.seq.is_some());
+                        return event.seq.is_some();
                     }
                 }
             }
         });
-        match waited.await {
-            Ok(Ok(true)) => {
-                let events = self.read().await?;
-                Ok(if events.is_empty() { News::Quiet } else { News::Events(events) })
+        let has_event = waited.await.unwrap_or(false);
+        let events = if has_event { self.read().await? } else { Vec::new() };
+        Ok(if events.is_empty() { News::Quiet } else { News::Events(events) })
+    }
+
+    /// What there is, and no more.
+    pub async fn rest(&mut self) -> Result<Vec<StoredEvent>, Error> {
+        let mut all = Vec::new();
+        loop {
+            let events = self.read().await?;
+            if events.is_empty() {
+                return Ok(all);
             }
-            Ok(Ok(false)) | Err(_) => Ok(News::Quiet),
-            Ok(Err(error)) => Err(error),
+            all.extend(events);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use omoi_protocol::{
-    Place,
+    Place, SandboxStatus,
     event::{CommandStream, Payload, StoredEvent},
     sandbox::Sandbox,
 };
@@ -84,12 +84,9 @@ impl Told {
             }
         }
         if self.place_error != sandbox.place_error {
-            // A failure is told at the end; this is one that is tried again.
-            if let Some(error) = sandbox
-                .place_error
-                .as_ref()
-                .filter(|_| sandbox.place != Place::Wanted || sandbox.status.is_live())
-            {
+            // Why one failed is told at the end; this is what stands in the way of the next step.
+            let problem = sandbox.place_error.as_ref().filter(|_| sandbox.status != SandboxStatus::Failed);
+            if let Some(error) = problem {
                 say(format!("{} is tried again: {error}", sandbox.id));
             }
             self.place_error.clone_from(&sandbox.place_error);
@@ -100,6 +97,7 @@ impl Told {
     pub fn sum(&self, sandbox: &Sandbox) -> String {
         fields([
             ("sandbox", Some(format!("{} {}", sandbox.id, sandbox.status))),
+            ("reason", self.error.clone()),
             ("branch", sandbox.branch_name.clone()),
             ("kept", kept(sandbox)),
             ("cost", (self.micro_usd > 0).then(|| usd(self.micro_usd))),
@@ -125,6 +123,10 @@ impl Told {
             Payload::WorkspacePushed(data) => {
                 let commit = data.commit.as_deref().map(abbreviate).unwrap_or_default();
                 Some(format!("pushed {} {commit}", data.branch_name.as_deref().unwrap_or("its branch")))
+            }
+            Payload::AgentCompleted(data) if data.success == Some(false) => {
+                self.error.clone_from(&data.error);
+                None
             }
             Payload::AgentFailed(data) => {
                 self.error.clone_from(&data.error);

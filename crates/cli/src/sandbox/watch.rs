@@ -40,9 +40,12 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
+    /// One that was just asked for.
     pub fn new(cx: &'a Context, client: &'a Client, sandbox: &Sandbox) -> Self {
         let follow = Follow::from_start(client, &sandbox.id);
-        Self { cx, client, follow, told: Told::default(), ending: false }
+        let mut told = Told::default();
+        told.sandbox(cx, sandbox);
+        Self { cx, client, follow, told, ending: false }
     }
 
     /// One that somebody has asked to end.
@@ -92,9 +95,8 @@ impl<'a> Watch<'a> {
 
     /// What came between the last event that was read and the end.
     async fn rest(&mut self, sandbox: Sandbox) -> Result<Sandbox> {
-        while let News::Events(events) = self.follow.next().await? {
-            events.iter().try_for_each(|event| self.told.event(self.cx, event))?;
-        }
+        let events = self.follow.rest().await?;
+        events.iter().try_for_each(|event| self.told.event(self.cx, event))?;
         Ok(sandbox)
     }
 
@@ -149,7 +151,7 @@ fn never_was(sandbox: &Sandbox) -> bool {
 /// Why it did not do what it was to do.
 pub fn failed(sandbox: &Sandbox, said: Option<&str>) -> Stop {
     let id = &sandbox.id;
-    let why = sandbox.place_error.as_deref().or(said).or(sandbox.end_reason.as_deref());
+    let why = said.or(sandbox.place_error.as_deref()).or(sandbox.end_reason.as_deref());
     let why = why.unwrap_or("nobody said why");
     if sandbox.started_at.is_none() && sandbox.status == SandboxStatus::Failed {
         let hint = if why.starts_with("layer ") {

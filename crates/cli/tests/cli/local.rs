@@ -22,9 +22,11 @@ const COMMANDS: &[&str] = &[
     "audit verify",
     "audit list",
     "project",
+    "project add",
     "project create",
     "project list",
     "project show",
+    "project remove",
     "ticket",
     "ticket create",
     "ticket list",
@@ -36,6 +38,9 @@ const COMMANDS: &[&str] = &[
     "task cancel",
     "task retry",
     "sandbox",
+    "sandbox create",
+    "sandbox exec",
+    "sandbox terminate",
     "sandbox list",
     "sandbox show",
     "sandbox events",
@@ -45,6 +50,10 @@ const COMMANDS: &[&str] = &[
     "sandbox compare",
     "sandbox prune",
     "sandbox attach",
+    "image",
+    "image import",
+    "image list",
+    "image remove",
     "agent",
     "agent list",
     "whoami",
@@ -172,25 +181,26 @@ fn the_database_is_migrated_checked_and_copied() {
 #[test]
 fn the_doctor_tells_what_there_is_and_leaves_no_trace() {
     let dir = Dir::new();
-    let report = run(&dir, &["doctor", "--json", "--data-dir", "data"]).json();
-    assert_eq!(report["ok"], true);
+    let doctor = |args: &[&str]| {
+        finish(dir.omoi(&[&["doctor"], args].concat()).env("OMOI_SANDBOX_LAUNCHER", "/nowhere/omoi-launcher"))
+    };
+    let said = doctor(&["--json", "--data-dir", "data"]);
+    assert_eq!(said.code, 1);
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(
+        (&report["ok"], &report["server"], &report["sandboxes"]),
+        (&json!(false), &json!(true), &json!(false))
+    );
     let checks = report["checks"].as_array().unwrap();
-    for name in [
-        "data directory",
-        "SQLite",
-        "user namespaces",
-        "cgroups",
-        "overlayfs",
-        "seccomp",
-        "Landlock",
-        "git",
-        "agents",
-    ] {
+    for name in ["data directory", "SQLite", "free disk", "omoi-launcher", "omoi-worker", "git", "agents"] {
         let check = checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no {name}"));
         assert!(check["level"] == "ok" || check["fix"].is_string(), "{check}");
     }
+    let words = "no sandbox can be made here without omoi-launcher: /nowhere/omoi-launcher is not there";
+    assert!(said.stderr.contains(words), "{}", said.stderr);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    let said = run(&dir, &["doctor", "--data-dir", "/proc/omoi"]);
+    let said = doctor(&["--data-dir", "/proc/omoi"]);
     assert_eq!(said.code, 1);
     assert!(said.stdout.contains("missing") && said.stdout.contains("fix: "), "{}", said.stdout);
+    assert!(said.stderr.contains("the server cannot run here without data directory"), "{}", said.stderr);
 }

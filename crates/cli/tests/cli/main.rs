@@ -5,9 +5,12 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod hand;
 mod postgres;
 mod program;
 mod server;
 
+mod image;
 mod local;
+mod sandbox;
 mod served;

@@ -26,9 +26,18 @@ impl<'d> Served<'d> {
         Self::start_on(dir, None)
     }
 
+    /// Without the loops: nothing happens but what is asked for.
+    pub fn start_api(dir: &'d Dir) -> Self {
+        Self::start_with(dir, &["--role", "api"])
+    }
+
     pub fn start_on(dir: &'d Dir, database_url: Option<&str>) -> Self {
         let database = database_url.map(|url| ["--database-url", url]);
-        let mut running = serve(dir, &[&["--json"], database.as_slice().as_flattened()].concat());
+        Self::start_with(dir, database.as_slice().as_flattened())
+    }
+
+    fn start_with(dir: &'d Dir, more: &[&str]) -> Self {
+        let mut running = serve(dir, &[&["--json"], more].concat());
         let banner = running.line();
         let said: Value = serde_json::from_str(&banner).unwrap();
         let text = |key: &str| said[key].as_str().map(str::to_owned);
@@ -64,20 +73,34 @@ impl<'d> Served<'d> {
 
     pub fn worker(&self, id: &str, token: &str) -> Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Worker { id: id.parse().unwrap(), client: Client::new(&self.url, token).unwrap(), runtime }
+        Worker {
+            id: id.parse().unwrap(),
+            client: Client::new(&self.url, token).unwrap(),
+            token: token.to_owned(),
+            runtime,
+        }
+    }
+
+    /// Killed, and started again at the same address.
+    pub fn restart(self) -> Self {
+        let Self { dir, running, url, token, .. } = self;
+        drop(running);
+        let address = url.strip_prefix("http://").unwrap().to_owned();
+        let mut again = Self::start_with(dir, &["--role", "api", "--listen", &address]);
+        again.token = token;
+        again
     }
 
     /// Asks it to stop; its exit code.
     pub fn stop(self) -> i32 {
-        let pid = self.running.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.running.signal("-TERM");
         self.running.finish().code
     }
 }
 
 fn serve(dir: &Dir, more: &[&str]) -> Running {
-    let args = ["serve", "--data-dir", "data", "--listen", "127.0.0.1:0"];
-    let args: Vec<_> = args.iter().chain(more).copied().collect();
+    let listen: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+    let args = [&["serve", "--data-dir", "data"], listen, more].concat();
     Running::start(dir.omoi(&args).env("OMOI_LOG", "warn"))
 }
 
@@ -100,6 +123,16 @@ impl Running {
             panic!("it said no more: {}", self.stderr());
         }
         line
+    }
+
+    /// As Ctrl-C does.
+    pub fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
     /// Waits for its end.
@@ -128,10 +161,16 @@ impl Drop for Running {
 pub struct Worker {
     id: SandboxId,
     client: Client,
+    token: String,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Worker {
+    /// The same one, with connections to a server that was started again.
+    pub fn at(&self, served: &Served<'_>) -> Self {
+        served.worker(self.id.as_str(), &self.token)
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub fn post(&self, event_type: &str, data: Value) {
         let event_data = to_raw_value(&data).unwrap();

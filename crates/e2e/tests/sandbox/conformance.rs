@@ -53,7 +53,11 @@ async fn runs_on_its_branch(who: As) {
     assert_eq!(sandbox.status, SandboxStatus::Completed, "{sandbox:?}");
     assert_eq!(sandbox.base_commit.as_deref(), Some(base.as_str()));
     let mirror = Mirror::of(&omoi.data(), &project);
-    assert_eq!(mirror.git(&["rev-parse", &format!("refs/heads/{branch}")]), lines[4], "the worker has pushed it");
+    assert_eq!(
+        mirror.git(&["rev-parse", &format!("refs/heads/{branch}")]),
+        lines[4],
+        "the worker has pushed it"
+    );
     assert_eq!(mirror.file(&branch, "made.txt"), "made");
 }
 
@@ -62,7 +66,9 @@ async fn exec_streams(who: As) {
     let project = omoi.project(&repository).await;
     let id = omoi.order(&project, &["/bin/sh", "-c", "echo first > note; exec sleep 1000"]).await;
     omoi.until_event(&id, "command.started").await;
-    let ran = omoi.exec(&id, &["/bin/sh", "-c", "while ! cat note 2>/dev/null; do :; done; echo to stderr >&2; exit 7"]).await;
+    let ran = omoi
+        .exec(&id, &["/bin/sh", "-c", "while ! cat note 2>/dev/null; do :; done; echo to stderr >&2; exit 7"])
+        .await;
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(7), "first\n", "to stderr\n"));
     let ran = omoi.exec(&id, &["/no/such/program"]).await;
     assert_ne!(ran.code, Some(0), "{ran:?}");
@@ -132,7 +138,9 @@ async fn restart_adopts(who: As) {
 async fn nothing_is_left(who: As) {
     let (omoi, repository) = (Omoi::start(who).await, Repository::small());
     let project = omoi.project(&repository).await;
-    let ran = omoi.sh(&project, "setsid sleep 1000 & mkdir -m 0 closed; touch .git/x; chmod 0 .git/x; exit 0").await;
+    let ran = omoi
+        .sh(&project, "setsid sleep 1000 & mkdir -m 0 closed; touch .git/x; chmod 0 .git/x; exit 0")
+        .await;
     assert_eq!(omoi.sandbox(&ran.id).await.place, Place::Gone);
     Traces::assert_none(&omoi.data(), &[ran.id.to_string()]);
 }
@@ -161,7 +169,10 @@ async fn limits_hold(who: As) {
     let ended = seen.iter().find(|event| event.event_type == "command.completed").unwrap();
     assert_ne!(data(ended)["exit_code"], 0, "three gigabytes do not fit into one");
     let (status, refused) = omoi
-        .post(&format!("/api/v1/projects/{project}/sandboxes"), &json!({ "command": ["true"], "memory_gb": 0 }))
+        .post(
+            &format!("/api/v1/projects/{project}/sandboxes"),
+            &json!({ "command": ["true"], "memory_gb": 0 }),
+        )
         .await;
     assert_eq!(status, 422, "{refused}");
 }

@@ -61,7 +61,10 @@ async fn a_server_killed_while_it_makes_or_removes_leaves_nothing_and_loses_noth
     for kill in 0..KILLS {
         let script = format!("echo work {kill} > work; echo ready; exec sleep 1000");
         let id = omoi
-            .order_with(&project, json!({ "command": ["/bin/sh", "-c", script], "memory_gb": 1, "disk_gb": 1 }))
+            .order_with(
+                &project,
+                json!({ "command": ["/bin/sh", "-c", script], "memory_gb": 1, "disk_gb": 1 }),
+            )
             .await;
         if kill % 2 == 1 {
             // The work is there, and the removing has begun.

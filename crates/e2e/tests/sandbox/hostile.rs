@@ -28,7 +28,9 @@ async fn the_host_s_files_are_not_there() {
     std::fs::write(secret.path(), "the host's secret").unwrap();
     let omoi = Omoi::start(As::Root).await;
     let project = omoi.project(&Repository::small()).await;
-    let other = omoi.order(&project, &["/bin/sh", "-c", "echo other > /workspace/other; echo ready; exec sleep 1000"]).await;
+    let other = omoi
+        .order(&project, &["/bin/sh", "-c", "echo other > /workspace/other; echo ready; exec sleep 1000"])
+        .await;
     omoi.until_event(&other, "command.output").await;
     let script = format!(
         "cat {secret} 2>&1; ls -a /root /home {data} 2>&1; ls /proc | grep -c '^[0-9]'; cat /etc/shadow 2>&1; \
@@ -115,8 +117,10 @@ print("nnp", [line.split()[1] for line in open("/proc/self/status") if line.star
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_setuid_program_gives_nothing() {
-    let (_omoi, ran) =
-        attack("cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id; /tmp/id -u; (su -c id || sudo id) 2>&1 | head -3").await;
+    let (_omoi, ran) = attack(
+        "cp /usr/bin/id /tmp/id; chmod 4755 /tmp/id; /tmp/id -u; (su -c id || sudo id) 2>&1 | head -3",
+    )
+    .await;
     assert!(ran.stdout.starts_with("1000\n"), "{ran:?}");
     assert!(!ran.stdout.contains("uid=0"), "{ran:?}");
 }
@@ -155,7 +159,9 @@ async fn a_disk_filler_stops_at_its_cap() {
     let script = "dd if=/dev/zero of=/workspace/target bs=1M 2>/dev/null; stat -c %s /workspace/target; rm /workspace/target; \
                   dd if=/dev/zero of=/tmp/big bs=1M 2>/dev/null; stat -c %s /tmp/big; \
                   dd if=/dev/zero of=/home/agent/big bs=1M 2>/dev/null; stat -c %s /home/agent/big";
-    let id = omoi.order_with(&project, json!({ "command": ["/bin/sh", "-c", script], "disk_gb": 1, "memory_gb": 1 })).await;
+    let id = omoi
+        .order_with(&project, json!({ "command": ["/bin/sh", "-c", script], "disk_gb": 1, "memory_gb": 1 }))
+        .await;
     let seen = omoi.gone(&id).await;
     let said: String = seen
         .iter()
@@ -190,7 +196,8 @@ async fn a_gigabyte_of_output_is_bounded_everywhere() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_does_not_outlive_its_sandbox() {
-    let (omoi, ran) = attack("(setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1; done' &) ; exit 0").await;
+    let (omoi, ran) =
+        attack("(setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1; done' &) ; exit 0").await;
     ran.ok();
     Traces::assert_none(&omoi.data(), &[ran.id.to_string()]);
 }
@@ -229,7 +236,8 @@ except OSError: print("name refused")
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_proxy_refuses_what_is_not_listed_and_everything_near() {
     let omoi = Omoi::start(As::Root).await;
-    let settings = json!({ "egress_allow": ["allowed.invalid", "127.0.0.1", "169.254.169.254", "localhost"] });
+    let settings =
+        json!({ "egress_allow": ["allowed.invalid", "127.0.0.1", "169.254.169.254", "localhost"] });
     let project = omoi.project_with(&Repository::small(), settings).await;
     let script = r#"
 import os, urllib.request, urllib.error
@@ -277,7 +285,15 @@ ask("wrong", "/api/v1/sandboxes/" + me, "omoi_sbx_wrong")
     let ran = omoi.run(&project, &["/usr/bin/python3", "-c", &script]).await;
     let said = ran.ok();
     assert!(said.contains("own 200"), "{said}");
-    for refused in ["other 403", "other's events 403", "stolen 403", "list 403", "tokens 403", "other project 40", "wrong 401"] {
+    for refused in [
+        "other 403",
+        "other's events 403",
+        "stolen 403",
+        "list 403",
+        "tokens 403",
+        "other project 40",
+        "wrong 401",
+    ] {
         assert!(said.contains(refused), "{refused}? {said}");
     }
     omoi.terminate(&other).await;
@@ -299,7 +315,8 @@ async fn pushes_go_to_the_own_branch_alone() {
     let mirror = Mirror::of(&omoi.data(), &project);
     assert_eq!(mirror.git(&["log", "-1", "--format=%s", "main"]), "Begin");
     let events = omoi.get(&format!("/api/v1/sandboxes/{}/events?event_type=git.push&limit=50", ran.id)).await;
-    let refused = events["events"].as_array().unwrap().iter().filter(|event| event["event_data"]["accepted"] == false);
+    let refused =
+        events["events"].as_array().unwrap().iter().filter(|event| event["event_data"]["accepted"] == false);
     assert!(refused.count() >= 5, "{events}");
 }
 
@@ -310,7 +327,10 @@ async fn a_hostile_project_runs_nothing_on_the_host() {
     let repository = Repository::small();
     let ran = omoi.path().join("ran");
     repository.write(".gitattributes", "* filter=evil diff=evil merge=evil\n");
-    repository.write(".gitmodules", format!("[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c touch% {}\n", ran.display()));
+    repository.write(
+        ".gitmodules",
+        format!("[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c touch% {}\n", ran.display()),
+    );
     repository.write("config", format!("[core]\n\tfsmonitor = touch {}\n", ran.display()));
     std::os::unix::fs::symlink("/etc", repository.path().join("etc")).unwrap();
     std::os::unix::fs::symlink("../../../../../../root", repository.path().join("up")).unwrap();
@@ -334,6 +354,10 @@ async fn a_layer_that_is_taken_away_is_named_and_nothing_starts() {
         let error = failed["payload"]["error"].as_str().unwrap();
         assert!(error.contains(layer), "{layer}: {error}");
         omoi.gone(&id).await;
-        assert_eq!(omoi.get(&format!("/api/v1/sandboxes/{id}/events")).await["total_count"], 0, "no worker ever ran");
+        assert_eq!(
+            omoi.get(&format!("/api/v1/sandboxes/{id}/events")).await["total_count"],
+            0,
+            "no worker ever ran"
+        );
     }
 }

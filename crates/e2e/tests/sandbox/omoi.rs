@@ -9,11 +9,7 @@ use std::{
 
 use futures_util::StreamExt;
 use omoi_client::{Client, LiveFilter};
-use omoi_protocol::{
-    Place, ProjectId, SandboxId,
-    live::LiveEvent,
-    sandbox::Sandbox,
-};
+use omoi_protocol::{ProjectId, SandboxId, live::LiveEvent, sandbox::Sandbox};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -83,10 +79,6 @@ impl Omoi {
 
     pub fn path(&self) -> &Path {
         self.dir.path()
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.served.as_ref().and_then(|served| served.child.id()).expect("it runs")
     }
 
     pub fn url(&self) -> &str {
@@ -179,13 +171,6 @@ impl Omoi {
         serde_json::to_value(seen.last().unwrap()).unwrap()
     }
 
-    /// Waits until it is running.
-    pub async fn up(&self, id: &SandboxId) {
-        self.until(id, |event| event.event_type == "SANDBOX_SPAWNED" || event.event_type == "SANDBOX_FAILED").await;
-        let sandbox = self.sandbox(id).await;
-        assert!(sandbox.place == Place::Up || !sandbox.status.is_live(), "{sandbox:?}");
-    }
-
     /// Waits until nothing is left of it; everything that happened.
     pub async fn gone(&self, id: &SandboxId) -> Vec<LiveEvent> {
         self.until(id, |event| event.event_type == "SANDBOX_REMOVED").await
@@ -223,7 +208,8 @@ impl Omoi {
 impl Omoi {
     /// The process that a sandbox hangs on.
     fn init(&self, id: &SandboxId) -> rustix::process::Pid {
-        let state = std::fs::read_to_string(self.data().join("sandboxes").join(id.as_str()).join("state.json"));
+        let state =
+            std::fs::read_to_string(self.data().join("sandboxes").join(id.as_str()).join("state.json"));
         let state: Value = serde_json::from_str(&state.unwrap()).unwrap();
         rustix::process::Pid::from_raw(i32::try_from(state["pid"].as_i64().unwrap()).unwrap()).unwrap()
     }
@@ -235,7 +221,9 @@ impl Omoi {
     /// The processes that sandboxes hang on.
     pub fn inits(&self) -> Vec<rustix::process::Pid> {
         let places = std::fs::read_dir(self.data().join("sandboxes")).unwrap();
-        places.map(|place| self.init(&place.unwrap().file_name().to_str().unwrap().parse().unwrap())).collect()
+        places
+            .map(|place| self.init(&place.unwrap().file_name().to_str().unwrap().parse().unwrap()))
+            .collect()
     }
 
     /// Somebody removes a sandbox behind the server's back.
@@ -245,7 +233,8 @@ impl Omoi {
         if self.who == As::User {
             std::os::unix::process::CommandExt::uid(&mut command, USER);
         }
-        let removed = command.arg("remove").arg(self.data().join("sandboxes").join(id.as_str())).status().unwrap();
+        let removed =
+            command.arg("remove").arg(self.data().join("sandboxes").join(id.as_str())).status().unwrap();
         assert!(removed.success());
     }
 }
@@ -282,7 +271,11 @@ impl Ran {
             match event.event_type.as_str() {
                 "command.output" => {
                     let text = data["text"].as_str().unwrap();
-                    if data["stream"] == "stderr" { ran.stderr.push_str(text) } else { ran.stdout.push_str(text) }
+                    if data["stream"] == "stderr" {
+                        ran.stderr.push_str(text)
+                    } else {
+                        ran.stdout.push_str(text)
+                    }
                 }
                 "command.completed" => {
                     (ran.code, ran.signal) = (data["exit_code"].as_i64(), data["signal"].as_i64());
@@ -349,7 +342,10 @@ async fn serve(dir: &Path, who: As, env: &[(&'static str, String)]) -> Served {
     let mut line = String::new();
     timeout(PATIENCE, stdout.read_line(&mut line)).await.expect("it starts in time").unwrap();
     let Ok(banner) = serde_json::from_str::<Value>(&line) else {
-        panic!("it does not serve: {line}{}", std::fs::read_to_string(dir.join("serve.log")).unwrap_or_default());
+        panic!(
+            "it does not serve: {line}{}",
+            std::fs::read_to_string(dir.join("serve.log")).unwrap_or_default()
+        );
     };
     let text = |key: &str| banner[key].as_str().map(str::to_owned);
     Served { url: text("url").unwrap(), first_token: text("first_token"), child, _stdout: stdout }

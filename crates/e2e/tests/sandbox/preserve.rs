@@ -12,7 +12,11 @@ use crate::{
 const WORK: &str = "echo changed >> README.md; rm src/lib.rs; mkdir -p new/dir; echo new > new/dir/file; \
                     printf '\\001\\002' > binary; ln -s /etc/passwd link;";
 
-async fn work_is_kept(omoi: &Omoi, project: &omoi_protocol::ProjectId, id: &omoi_protocol::SandboxId) -> Kept {
+async fn work_is_kept(
+    omoi: &Omoi,
+    project: &omoi_protocol::ProjectId,
+    id: &omoi_protocol::SandboxId,
+) -> Kept {
     omoi.gone(id).await;
     let sandbox = omoi.sandbox(id).await;
     let kept = sandbox.kept.clone().expect("what was kept is said");

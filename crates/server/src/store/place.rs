@@ -259,8 +259,10 @@ impl Store {
     pub async fn place_gone(&self, id: &SandboxId) -> Result<(), Error> {
         let id = id.clone();
         self.write(async move |tx| {
+            // Why one has failed stays to be read.
             let sql = "UPDATE sandboxes SET place = 'gone', slot = NULL, place_tries = 0, place_due_at = NULL, \
-                       place_error = NULL WHERE id = $1 AND place = 'kept'";
+                       place_error = CASE WHEN status = 'failed' THEN place_error END \
+                       WHERE id = $1 AND place = 'kept'";
             tx.execute(sql, params![&id]).await?;
             tx.tell("SANDBOX_REMOVED", "sandbox", id.as_str(), &json!({ "sandbox_id": id }));
             Ok(())

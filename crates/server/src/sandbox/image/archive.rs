@@ -1,6 +1,7 @@
 //! Tar archives, plain or compressed, read as they come and into a [`Tree`] alone.
 
 use std::{
+    borrow::Cow,
     cell::Cell,
     ffi::OsStr,
     fs::File,
@@ -118,7 +119,7 @@ fn put(entry: &mut Entry<'_>, tree: &mut Tree) -> Result<(), Error> {
         gid: header.gid().unwrap_or(u64::MAX),
         mtime: header.mtime().ok().and_then(|at| i64::try_from(at).ok()).unwrap_or(0).min(TIME_MAX),
     };
-    let target = entry.link_name_bytes().map(|target| target.into_owned());
+    let target = entry.link_name_bytes().map(Cow::into_owned);
     let target = || target.ok_or_else(|| Error::refused(&path, "is a link to nothing"));
     match kind {
         EntryType::Directory => tree.dir(&path, &owner),

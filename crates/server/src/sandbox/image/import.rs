@@ -1,9 +1,13 @@
 //! From a source to an image: which kind of source it is, and the marker that says that all of it is there.
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     io::{self, Read, Write},
-    os::unix::ffi::OsStrExt,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{DirBuilderExt, MetadataExt},
+    },
     path::{Path, PathBuf},
 };
 
@@ -28,7 +32,6 @@ pub fn make(name: &str, source: &Path, dir: &Path, limits: Limits, now: Timestam
     if fs::canonicalize(above).map_err(Error::file(above))?.starts_with(&source) {
         return Err(Error::refused(&source, "holds the data directory; take a directory that does not"));
     }
-    use std::os::unix::fs::DirBuilderExt;
     fs::DirBuilder::new().mode(0o700).create(dir).map_err(Error::file(dir))?;
     let mut root = Tree::make(&dir.join(ROOT), limits)?;
     let digest = if found.is_dir() {
@@ -43,12 +46,13 @@ pub fn make(name: &str, source: &Path, dir: &Path, limits: Limits, now: Timestam
     } else {
         return Err(Error::refused(&source, "is neither a directory nor a file"));
     };
+    let (files, bytes) = measure(&dir.join(ROOT)).map_err(Error::file(dir))?;
     let image = Image {
         name: name.to_owned(),
         source: source.display().to_string(),
         digest,
-        bytes: root.bytes,
-        files: root.files,
+        bytes,
+        files,
         skipped: root.skipped,
         imported_at: Some(now),
     };
@@ -105,6 +109,25 @@ pub fn digest(mut from: impl Read) -> io::Result<String> {
     }
     let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("sha256:{hex}"))
+}
+
+/// What is there in the end, which is less than was written where layers hide one another: how many, and their bytes.
+fn measure(root: &Path) -> io::Result<(u64, u64)> {
+    let (mut files, mut bytes, mut seen) = (0, 0, HashSet::new());
+    let mut dirs = vec![root.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            files += 1;
+            if found.is_dir() {
+                dirs.push(entry.path());
+            } else if found.is_file() && (found.nlink() == 1 || seen.insert(found.ino())) {
+                bytes += found.len();
+            }
+        }
+    }
+    Ok((files, bytes))
 }
 
 /// Written when everything else is on the disk.

@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
 };
 
+use proptest::prelude::{ProptestConfig, Strategy, proptest};
 use serde_json::{Value, json};
 
 use super::{import::digest, *};
@@ -12,7 +13,7 @@ use super::{import::digest, *};
 const LIMITS: Limits = Limits { bytes_max: 1 << 20, files_max: 1000 };
 
 /// One entry as it stands in an archive: whatever is written here comes through.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 struct Item {
     kind: u8,
     name: Vec<u8>,
@@ -124,7 +125,7 @@ fn an_archive_becomes_an_image_and_an_image_is_listed_and_removed() {
         item(b'1', "sh2", "./bin/sh"),
     ];
     let image = home.import_items(&items).unwrap();
-    assert_eq!((image.files, image.bytes, image.skipped), (5, 2, 0));
+    assert_eq!((image.files, image.bytes, image.skipped), (4, 2, 0));
     assert_eq!(image.digest, Some(digest(&tar(&items)[..]).unwrap()));
     assert_eq!((home.text("sh"), home.text("sh2")), ("#!".to_owned(), "#!".to_owned()));
     assert_eq!(fs::metadata(home.root().join("bin/sh")).unwrap().mtime(), 1_700_000_000);
@@ -183,6 +184,79 @@ fn nothing_is_written_through_a_link_to_the_outside() {
     assert_eq!(fs::read_to_string(home.dir.path().join("outside")).unwrap(), "mine");
     for path in ["file", "dir/evil", "made"] {
         assert_eq!(home.text(path), "inside", "{path}");
+    }
+}
+
+/// Names that lead in and out, up and through one another.
+fn any_item() -> impl Strategy<Value = Item> {
+    let name = || {
+        proptest::sample::select(vec![
+            "a",
+            "b",
+            "a/b",
+            "b/a",
+            "a/b/c",
+            "./a",
+            "..",
+            "../a",
+            "/a",
+            "a/../b",
+            ".",
+            "",
+            ".wh.a",
+            "a/.wh.b",
+            "a/.wh.kept",
+            "a/.wh..wh..opq",
+        ])
+    };
+    let target = proptest::sample::select(vec![
+        "a",
+        "b",
+        "a/b",
+        "..",
+        "../..",
+        "../../outside",
+        "/",
+        "../outside/kept",
+        "OUTSIDE",
+    ]);
+    let kind = proptest::sample::select(b"0125163L".to_vec());
+    (kind, name(), target).prop_map(|(kind, name, target)| item(kind, name, target))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn whatever_an_archive_says_nothing_outside_changes(items in proptest::collection::vec(any_item(), 0..12), layer: bool) {
+        let home = Home::new();
+        let outside = home.dir.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("kept"), "mine").unwrap();
+        let place = |mut item: Item| {
+            if item.link == b"OUTSIDE" {
+                item.link = outside.to_str().unwrap().into();
+            }
+            item
+        };
+        let path = home.dir.path().join("source");
+        fs::write(&path, tar(&items.into_iter().map(place).collect::<Vec<_>>())).unwrap();
+        let file = File::open(&path).unwrap();
+        let mut tree = tree::Tree::make(&home.dir.path().join("tree"), LIMITS).unwrap();
+        // Taken or refused: both are answers.
+        let _ = if layer {
+            archive::unpack_layer(&file, &path, LIMITS, &mut tree)
+        } else {
+            archive::open(&file, &path).and_then(|reader| archive::unpack(reader, &path, LIMITS, &mut tree))
+        };
+        let names = |dir: &Path| {
+            let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(home.dir.path()), ["outside", "source", "tree"]);
+        assert_eq!(names(&outside), ["kept"]);
+        let kept = fs::metadata(outside.join("kept")).unwrap();
+        assert_eq!((fs::read_to_string(outside.join("kept")).unwrap().as_str(), kept.nlink()), ("mine", 1));
     }
 }
 
@@ -374,6 +448,7 @@ fn layers_of_an_oci_image_are_laid_over_one_another() {
     let manifest = layout(&source, &layers());
     let image = home.import(&source).unwrap();
     assert_eq!(image.digest.as_deref(), manifest["digest"].as_str());
+    assert_eq!((image.files, image.bytes), (7, 4));
     looks_as_layered(&home);
     home.images.remove("it").unwrap();
     home.import_bytes(&gzip(&archive_of(&source))).unwrap();

@@ -39,8 +39,9 @@ pub struct Tree {
     /// Whether files can be given to others.
     gives: bool,
     limits: Limits,
-    pub files: u64,
-    pub bytes: u64,
+    /// What was written, also where something else has taken its place since.
+    files: u64,
+    bytes: u64,
     pub skipped: u64,
 }
 

@@ -6,9 +6,9 @@ use std::{
 };
 
 use omoi_launcher::{Allow, Bind, Door, File, Ids, Image, Limits, Plan, Workspace};
-use omoi_protocol::launch::WORKSPACE_PATH;
+use omoi_protocol::launch::{LaunchSpec, WORKSPACE_PATH};
 
-use super::{Error, Local, Order};
+use super::{super::image, Error, Local, Order};
 
 pub const API: &str = "api";
 pub const PROXY: &str = "proxy";
@@ -97,7 +97,7 @@ impl Local {
             id: launch.sandbox_id.to_string(),
             dir: dir.to_owned(),
             cache: self.cache.clone(),
-            labels: launch.labels.clone(),
+            labels: labels(launch),
             image: self.image(launch.image.as_deref())?,
             workspace: order.checkout.as_ref().map(|lower| Workspace {
                 lower: lower.clone(),
@@ -145,6 +145,13 @@ impl Local {
             Some(name) => self.images.path(name).map(Image::Dir),
         }
     }
+}
+
+/// What was asked for, and the image, so that one in use is not removed.
+fn labels(launch: &LaunchSpec) -> BTreeMap<String, String> {
+    let mut labels = launch.labels.clone();
+    labels.insert(image::LABEL.to_owned(), launch.image.clone().unwrap_or_else(|| "host".to_owned()));
+    labels
 }
 
 fn layer(name: &str) -> Option<omoi_launcher::Layer> {
