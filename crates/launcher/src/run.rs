@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use omoi_launcher::directory::{DISK_DIR, DISK_IMAGE, INTENT, STATE};
 use omoi_launcher::wire::{Error, Inbox, send};
-use omoi_launcher::{Answer, Directory, Door, Layer, Plan, Report, State};
+use omoi_launcher::{Answer, Bind, Cgroups, Directory, Door, Layer, Plan, Report, State};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
 use crate::host::cgroup::{self, Groups};
@@ -104,12 +104,26 @@ fn prepare(plan: &Plan, lock: File, made: &mut Made, reports: &mut Reports) -> R
     own("write down the intent", claim::write(&plan.dir, INTENT, intent))?;
     let mut groups = Groups::default();
     cgroup::make(plan, &mut groups, reports)?;
+    let plan = &with_counter(plan, &groups.paths);
     let disk = disk::make(plan, mode, reports)?;
     made.disk = disk.new.then_some(mode);
     own("clear what was said before", Files::clear(&plan.dir))?;
     let files =
         Files::open(&plan.dir, lock, plan.fresh).or_broken(Layer::Directory, "open what the init writes")?;
     inherit(plan, mode, disk, groups, files, reports)
+}
+
+/// Lets those inside read how often their memory ran out, and nothing else of their control groups.
+fn with_counter(plan: &Plan, groups: &Cgroups) -> Plan {
+    let unified =
+        groups.unified.iter().map(|group| (group.join("run/memory.events"), "/sys/fs/cgroup/memory.events"));
+    let legacy = groups.legacy.get("memory").into_iter();
+    let legacy =
+        legacy.map(|group| (group.join("memory.oom_control"), "/sys/fs/cgroup/memory/memory.oom_control"));
+    let mut plan = plan.clone();
+    let counter = unified.chain(legacy).find(|(counter, _)| counter.exists());
+    plan.binds.extend(counter.map(|(from, to)| Bind { from, to: to.into() }));
+    plan
 }
 
 /// From the first process inside to the command that runs.

@@ -51,9 +51,9 @@ pub struct Sandbox {
 #[serde(default)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Kept {
-    /// Whether there was anything that its branch did not have.
+    /// Whether there was any work beyond what it started from.
     pub kept: bool,
-    /// The ref in the project's mirror that holds it.
+    /// The ref in the project's mirror that holds it: its branch, or `refs/preserved/…` when that had not all of it.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     pub commit: Option<String>,

@@ -151,7 +151,7 @@ async fn no_secret(who: As) {
         &[("ANTHROPIC_API_KEY", "sk-the-real-key-0123456789"), ("GITHUB_TOKEN", "ghp_the_forge_token_01234")],
     )
     .await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let script = "(env; cat /proc/*/environ 2>/dev/null; grep -rsl 'the-real-key\\|the_forge_token' / \
                   --exclude-dir=sys --exclude-dir=proc 2>/dev/null; cat /run/omoi/* 2>&1) | tr '\\0' '\\n'";
     let ran = omoi.sh(&project, script).await;

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::json;
 
 use crate::{
-    git::{Mirror, Repository},
+    git::Mirror,
     omoi::{As, Omoi, data},
     traces::Traces,
 };
@@ -17,7 +17,7 @@ const KILLS: u64 = 50;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_sandboxes_outlive_their_server_and_none_starts_twice() {
     let mut omoi = Omoi::start(As::Root).await;
-    let project = omoi.project_with(&Repository::small(), json!({})).await;
+    let project = omoi.small_project_with(json!({})).await;
     let script = "echo $$ >> starts; echo started; while ! test -e go; do sleep 0.1; done; echo \"starts: $(wc -l < starts)\"";
     let mut ids = Vec::new();
     for _ in 0..ADOPTED {
@@ -56,7 +56,7 @@ async fn twenty_sandboxes_outlive_their_server_and_none_starts_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_killed_while_it_makes_or_removes_leaves_nothing_and_loses_nothing() {
     let mut omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let mut ids = Vec::new();
     for kill in 0..KILLS {
         let script = format!("echo work {kill} > work; echo ready; exec sleep 1000");

@@ -12,7 +12,7 @@ use crate::{
 /// A server, a project, and a script in a sandbox of it.
 async fn attack(script: &str) -> (Omoi, Ran) {
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let ran = omoi.sh(&project, script).await;
     still_well(&omoi).await;
     (omoi, ran)
@@ -27,14 +27,14 @@ async fn the_host_s_files_are_not_there() {
     let secret = tempfile::NamedTempFile::new_in("/root").unwrap();
     std::fs::write(secret.path(), "the host's secret").unwrap();
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let other = omoi
         .order(&project, &["/bin/sh", "-c", "echo other > /workspace/other; echo ready; exec sleep 1000"])
         .await;
     omoi.until_event(&other, "command.output").await;
     let script = format!(
         "cat {secret} 2>&1; ls -a /root /home {data} 2>&1; ls /proc | grep -c '^[0-9]'; cat /etc/shadow 2>&1; \
-         grep -rs \"host's secret\" /root /home /tmp /var /proc/*/root 2>/dev/null; find / -name 'omoi.db' 2>/dev/null; \
+         grep -rs \"host's secret\" /root /home /tmp /var 2>/dev/null; find / -name 'omoi.d[b]' 2>/dev/null; \
          find / -name other -path '*workspace*' 2>/dev/null; cat /proc/*/cmdline | tr '\\0' ' '",
         secret = secret.path().display(),
         data = omoi.data().display(),
@@ -106,7 +106,7 @@ print("caps", [line.split()[1] for line in open("/proc/self/status") if line.sta
 print("nnp", [line.split()[1] for line in open("/proc/self/status") if line.startswith("NoNewPrivs")])
 "#;
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let ran = omoi.run(&project, &["/usr/bin/python3", "-c", script]).await;
     let said = ran.ok();
     assert!(!said.contains("ALLOWED"), "{said}");
@@ -128,7 +128,7 @@ async fn a_setuid_program_gives_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_bomb_stays_inside() {
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let id = omoi.order(&project, &["/bin/sh", "-c", "b() { b | b & }; b; echo bombing; sleep 1000"]).await;
     omoi.until(&id, |event| event.event_type.starts_with("command.")).await;
     still_well(&omoi).await;
@@ -142,7 +142,7 @@ async fn a_fork_bomb_stays_inside() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_memory_bomb_is_killed_and_named() {
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let bomb = "x = []\nwhile True: x.append(bytearray(64 << 20))";
     let body = json!({ "command": ["/usr/bin/python3", "-c", bomb], "memory_gb": 1 });
     let id = omoi.order_with(&project, body).await;
@@ -155,7 +155,7 @@ async fn a_memory_bomb_is_killed_and_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_filler_stops_at_its_cap() {
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let script = "dd if=/dev/zero of=/workspace/target bs=1M 2>/dev/null; stat -c %s /workspace/target; rm /workspace/target; \
                   dd if=/dev/zero of=/tmp/big bs=1M 2>/dev/null; stat -c %s /tmp/big; \
                   dd if=/dev/zero of=/home/agent/big bs=1M 2>/dev/null; stat -c %s /home/agent/big";
@@ -187,7 +187,7 @@ async fn a_hundred_thousand_files_are_no_trouble() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gigabyte_of_output_is_bounded_everywhere() {
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let ran = omoi.sh(&project, "head -c 1000000000 /dev/zero | tr '\\0' 'x'; echo").await;
     assert_eq!(ran.code, Some(0));
     assert!(ran.stdout.len() < 8 << 20, "{} bytes of events", ran.stdout.len());
@@ -226,7 +226,7 @@ except OSError: print("name refused")
 "#
     );
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let ran = omoi.run(&project, &["/usr/bin/python3", "-c", &script]).await;
     assert_eq!(ran.ok().lines().filter(|line| line.ends_with("refused")).count(), 6, "{}", ran.stdout);
     listener.set_nonblocking(true).unwrap();
@@ -238,9 +238,10 @@ async fn the_proxy_refuses_what_is_not_listed_and_everything_near() {
     let omoi = Omoi::start(As::Root).await;
     let settings =
         json!({ "egress_allow": ["allowed.invalid", "127.0.0.1", "169.254.169.254", "localhost"] });
-    let project = omoi.project_with(&Repository::small(), settings).await;
+    let project = omoi.small_project_with(settings).await;
     let script = r#"
 import os, urllib.request, urllib.error
+for name in ["no_proxy", "NO_PROXY"]: os.environ.pop(name)
 proxy = urllib.request.ProxyHandler({"http": os.environ["HTTP_PROXY"]})
 opener = urllib.request.build_opener(proxy)
 for url in ["http://127.0.0.1/", "http://localhost/", "http://169.254.169.254/latest/meta-data", "http://[::1]/", "http://2130706433/", "http://0x7f.1/", "http://example.com/"]:
@@ -302,7 +303,7 @@ ask("wrong", "/api/v1/sandboxes/" + me, "omoi_sbx_wrong")
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pushes_go_to_the_own_branch_alone() {
     let omoi = Omoi::start_with(As::Root, &[("OMOI_GIT_PUSH_BYTES_MAX", "1MiB")]).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let script = "echo a > a; git add a; git commit -qm a; \
                   git push -q origin HEAD:main 2>/dev/null && echo MAIN; git push -q origin HEAD:refs/heads/other 2>/dev/null && echo OTHER; \
                   git push -q origin HEAD:refs/tags/t 2>/dev/null && echo TAG; git push -q origin :main 2>/dev/null && echo DELETED; \
@@ -348,7 +349,7 @@ async fn a_hostile_project_runs_nothing_on_the_host() {
 async fn a_layer_that_is_taken_away_is_named_and_nothing_starts() {
     for layer in ["seccomp", "memory_limit", "network_namespace", "id_ranges", "user_namespace"] {
         let omoi = Omoi::start_with(As::Root, &[("OMOI_SANDBOX_DENY_LAYERS", layer)]).await;
-        let project = omoi.project(&Repository::small()).await;
+        let project = omoi.small_project().await;
         let id = omoi.order(&project, &["true"]).await;
         let failed: Value = omoi.until_event(&id, "SANDBOX_FAILED").await;
         let error = failed["payload"]["error"].as_str().unwrap();

@@ -21,7 +21,7 @@ use tokio::{
 use crate::git::Repository;
 
 /// Longer than anything here takes on a slow machine.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// An ordinary user that owns nothing.
 const USER: u32 = 54_321;
 
@@ -39,6 +39,7 @@ pub struct Omoi {
     env: Vec<(&'static str, String)>,
     served: Option<Served>,
     token: String,
+    repositories: std::sync::Mutex<Vec<Repository>>,
     pub client: Client,
     pub http: reqwest::Client,
 }
@@ -70,7 +71,7 @@ impl Omoi {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
         let client = Client::new(&served.url, &token).unwrap();
-        Self { dir, who, env, served: Some(served), token, client, http }
+        Self { dir, who, env, served: Some(served), token, repositories: Default::default(), client, http }
     }
 
     pub fn data(&self) -> PathBuf {
@@ -129,6 +130,18 @@ impl Omoi {
         project["id"].as_str().unwrap().parse().unwrap()
     }
 
+    /// A project of a few files, which are there as long as the server.
+    pub async fn small_project(&self) -> ProjectId {
+        self.small_project_with(json!({})).await
+    }
+
+    pub async fn small_project_with(&self, settings: Value) -> ProjectId {
+        let repository = Repository::small();
+        let project = self.project_with(&repository, settings).await;
+        self.repositories.lock().unwrap().push(repository);
+        project
+    }
+
     /// Asks for a sandbox that runs a command.
     pub async fn order(&self, project: &ProjectId, argv: &[&str]) -> SandboxId {
         self.order_with(project, json!({ "command": argv })).await
@@ -151,7 +164,7 @@ impl Omoi {
         let mut seen = Vec::new();
         let found = timeout(PATIENCE, async {
             while let Some(event) = stream.next().await {
-                let event = event.unwrap();
+                let event = by_its_own_name(event.unwrap());
                 let found = is_it(&event);
                 seen.push(event);
                 if found {
@@ -291,6 +304,14 @@ impl Ran {
         assert_eq!(self.code, Some(0), "{self:?}");
         self.stdout.trim_end()
     }
+}
+
+/// On the wire a sandbox's own events bear a prefix; what became of the sandbox itself is in capitals.
+fn by_its_own_name(mut event: LiveEvent) -> LiveEvent {
+    if let Some(own) = event.event_type.strip_prefix("SANDBOX_").filter(|own| own.contains('.')) {
+        event.event_type = own.to_owned();
+    }
+    event
 }
 
 pub fn data(event: &LiveEvent) -> Value {

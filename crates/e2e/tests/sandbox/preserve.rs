@@ -4,7 +4,7 @@ use omoi_protocol::sandbox::Kept;
 use serde_json::json;
 
 use crate::{
-    git::{Mirror, Repository},
+    git::Mirror,
     omoi::{As, Omoi},
 };
 
@@ -36,7 +36,7 @@ macro_rules! kept_when {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
             let mut omoi = Omoi::start(As::Root).await;
-            let project = omoi.project(&Repository::small()).await;
+            let project = omoi.small_project().await;
             let how: How = $how;
             let id = how.begin(&omoi, &project).await;
             how.end(&mut omoi, &id).await;
@@ -61,7 +61,7 @@ kept_when! {
     work_is_kept_when_the_command_fails How::Command("exit 1");
     work_is_kept_when_the_command_is_killed How::Command("kill -9 $$");
     work_is_kept_when_memory_runs_out How::Command("exec python3 -c 'x = bytearray(3 << 30)'");
-    work_is_kept_when_the_worker_is_killed How::Command("kill -9 $PPID; exec sleep 1000");
+    work_is_kept_when_the_worker_is_killed How::Command("sleep 1; kill -9 $PPID; exec sleep 1000");
     work_is_kept_when_the_disk_is_full How::Command("dd if=/dev/zero of=target bs=1M status=none; mkdir -p target 2>/dev/null; true");
     work_is_kept_when_somebody_terminates_it How::Terminate;
     work_is_kept_when_the_sandbox_is_killed_from_outside How::KillInit;
@@ -110,10 +110,12 @@ impl How {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_clean_work_tree_leaves_no_ref() {
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let ran = omoi.sh(&project, "echo a > a && git add a && git commit -qm a").await;
     ran.ok();
-    assert!(!omoi.sandbox(&ran.id).await.kept.unwrap().kept, "its branch has it all");
+    let sandbox = omoi.sandbox(&ran.id).await;
+    let branch = format!("refs/heads/{}", sandbox.branch_name.unwrap());
+    assert_eq!(sandbox.kept.unwrap().reference, Some(branch), "its branch has it all");
     assert_eq!(Mirror::of(&omoi.data(), &project).refs("refs/preserved"), Vec::<String>::new());
 }
 
@@ -121,7 +123,7 @@ async fn a_clean_work_tree_leaves_no_ref() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_that_were_not_pushed_are_kept() {
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let script = "echo a > a && git add a && git commit -qm unpushed && echo ready && exec sleep 1000";
     let id = omoi.order(&project, &["/bin/sh", "-c", script]).await;
     omoi.until_event(&id, "command.output").await;
@@ -136,7 +138,7 @@ async fn commits_that_were_not_pushed_are_kept() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hostile_repository_is_kept_byte_by_byte() {
     let omoi = Omoi::start(As::Root).await;
-    let project = omoi.project(&Repository::small()).await;
+    let project = omoi.small_project().await;
     let script = r#"
         git config filter.evil.clean 'echo filtered'; git config filter.evil.smudge 'echo filtered'
         git config filter.evil.required true; echo '* filter=evil text eol=crlf ident' > .gitattributes

@@ -21,7 +21,9 @@ impl Traces {
         found.mounts.extend(mounts.lines().filter(|line| ours(line)).map(str::to_owned));
         for entry in fs::read_dir("/proc").unwrap().flatten() {
             let cgroup = fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
-            if ids.iter().any(|id| cgroup.contains(id.as_str())) {
+            // One that has ended and waits for its parent, the system's own first process, to ask for its end is none.
+            let ended = fs::read_to_string(entry.path().join("stat")).is_ok_and(|stat| stat.contains(") Z "));
+            if !ended && ids.iter().any(|id| cgroup.contains(id.as_str())) {
                 let command = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
                 found.processes.insert(format!("{} {}", entry.path().display(), command.replace('\0', " ")));
             }

@@ -96,6 +96,10 @@ impl Local {
         }
         let directory = Directory::new(&dir);
         let alive = directory.alive().map_err(failed)?;
+        // The state is written before the worker may start: without it nothing has ever run there.
+        if !alive && directory.state().map_err(failed)?.is_none() {
+            return Ok(Inspection::Absent);
+        }
         Ok(match directory.exit().map_err(failed)? {
             Some(exit) => Inspection::Exited(ended(exit)),
             None if alive => Inspection::Running,

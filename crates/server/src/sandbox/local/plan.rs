@@ -49,8 +49,8 @@ impl IdRanges {
                 let ids = uids.1.min(gids.1);
                 Self { base: uids.0, count: SLICE.min(ids), slots: i64::from((ids / SLICE).max(1)) }
             }
-            // The launcher says what is missing.
-            _ => Self { base: uid.as_raw(), count: 1, slots: i64::from(u16::MAX) },
+            // There are none: the launcher refuses, or maps the one id that this user has.
+            _ => Self { base: ROOT_BASE, count: ROOT_COUNT, slots: ROOT_SLOTS },
         }
     }
 
@@ -60,7 +60,6 @@ impl IdRanges {
 
     fn of(&self, slot: i64) -> Ids {
         let step = u32::try_from(slot.clamp(0, self.slots - 1)).unwrap_or(0);
-        let step = if self.count == 1 { 0 } else { step };
         Ids { base: self.base + step * self.count, count: self.count }
     }
 }
