@@ -26,6 +26,7 @@ mod result;
 mod rules;
 mod sandbox;
 mod sqlite;
+mod stream;
 mod task;
 mod thread;
 mod ticket;

@@ -75,7 +75,10 @@ impl Store {
         self.write(async move |tx| {
             let project = project::get(tx, &project_id).await?;
             if project.archived {
-                return Err(Error::conflict("project_archived", format!("project {} is archived", project.name)));
+                return Err(Error::conflict(
+                    "project_archived",
+                    format!("project {} is archived", project.name),
+                ));
             }
             if project.repository_url.is_none() {
                 let detail = format!("project {} has no repository; give it a repository_url", project.name);
@@ -107,7 +110,13 @@ impl Store {
                     sandbox::insert(tx, new, None).await?;
                 }
             }
-            tx.record(&actor, "sandbox.create", "sandbox", id.as_str(), json!({ "project_id": project_id, "task_id": wish.task_id }));
+            tx.record(
+                &actor,
+                "sandbox.create",
+                "sandbox",
+                id.as_str(),
+                json!({ "project_id": project_id, "task_id": wish.task_id }),
+            );
             sandbox::get(tx, &id).await
         })
         .await
@@ -141,10 +150,16 @@ impl Store {
             let taken: Vec<i64> = taken.iter().map(|row| row.get("slot")).collect::<Result<_, _>>()?;
             let free = (0..slots).find(|slot| taken.binary_search(slot).is_err());
             let Some(slot) = free else {
-                return Err(Error::conflict("no_id_range", format!("all {slots} ranges of user ids are in use")));
+                return Err(Error::conflict(
+                    "no_id_range",
+                    format!("all {slots} ranges of user ids are in use"),
+                ));
             };
-            tx.execute("UPDATE sandboxes SET node = $2, slot = $3 WHERE id = $1", params![&id, node.as_str(), slot])
-                .await?;
+            tx.execute(
+                "UPDATE sandboxes SET node = $2, slot = $3 WHERE id = $1",
+                params![&id, node.as_str(), slot],
+            )
+            .await?;
             Ok(true)
         })
         .await
@@ -170,7 +185,8 @@ impl Store {
     pub async fn place_set_base(&self, id: &SandboxId, base_commit: &str) -> Result<(), Error> {
         let (id, base) = (id.clone(), base_commit.to_owned());
         self.write(async move |tx| {
-            tx.execute("UPDATE sandboxes SET base_commit = $2 WHERE id = $1", params![&id, base.as_str()]).await
+            tx.execute("UPDATE sandboxes SET base_commit = $2 WHERE id = $1", params![&id, base.as_str()])
+                .await
         })
         .await
     }

@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use futures_util::future::{join, join_all};
 use tokio::task::AbortHandle;
 use tokio_postgres::{
-    Client, Config, Connection, NoTls, Socket, Statement,
+    Client, Config, Connection, NoTls, SimpleQueryMessage, Socket, Statement,
     config::{Host, SslMode},
     tls::MakeTlsConnect,
     types::{FromSql, IsNull, ToSql, Type, to_sql_checked},
@@ -75,6 +75,7 @@ impl Address {
             silent: false,
             statements: HashMap::new(),
             pending: Vec::new(),
+            transaction_id: None,
         };
         let limit = self.statement_timeout.as_millis();
         // Every query has its index, whatever the statistics of a table that has just grown say; and none is long
@@ -158,20 +159,30 @@ pub(super) struct PgConn {
     statements: HashMap<String, Statement>,
     /// Said with the next question, so that many statements cost one round trip.
     pending: Vec<Pending>,
+    /// Of the transaction that writes, once it has begun.
+    transaction_id: Option<i64>,
 }
 
 /// A statement nobody waits for the answer of. If it fails, so does the next question.
 enum Pending {
-    Plain(String),
+    Begin,
     Prepared(Statement, Vec<Value>),
 }
 
 impl Pending {
-    async fn say(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+    /// The beginning tells the id of the transaction. It is given out under the lock, and to all that write: if it
+    /// follows the last one of ours, nobody else has written between the two.
+    async fn say(&self, client: &Client) -> Result<Option<i64>, tokio_postgres::Error> {
         match self {
-            Self::Plain(sql) => client.batch_execute(sql).await,
+            Self::Begin => {
+                let sql = format!("BEGIN; SELECT pg_advisory_xact_lock({WRITE_LOCK}); SELECT txid_current()");
+                Ok(client.simple_query(&sql).await?.iter().rev().find_map(|message| match message {
+                    SimpleQueryMessage::Row(row) => row.get(0)?.parse().ok(),
+                    _ => None,
+                }))
+            }
             Self::Prepared(statement, params) => {
-                client.execute(statement, &borrowed(params)).await.map(|_| ())
+                client.execute(statement, &borrowed(params)).await.map(|_| None)
             }
         }
     }
@@ -201,7 +212,9 @@ impl PgConn {
         let said = join_all(pending.iter().map(|pending| pending.say(client)));
         match tokio::time::timeout(self.patience, join(said, question(client))).await {
             Ok((said, answer)) => {
-                said.into_iter().collect::<Result<(), _>>().map_err(fault)?;
+                for said in said {
+                    self.transaction_id = said.map_err(fault)?.or(self.transaction_id);
+                }
                 answer.map_err(fault)
             }
             Err(_) => {
@@ -216,8 +229,16 @@ impl PgConn {
     }
 
     pub fn begin_writing(&mut self) {
-        let sql = format!("BEGIN; SELECT pg_advisory_xact_lock({WRITE_LOCK})");
-        self.pending = vec![Pending::Plain(sql)];
+        self.transaction_id = None;
+        self.pending = vec![Pending::Begin];
+    }
+
+    /// Of the transaction that writes; asks for nothing if it is known.
+    pub async fn transaction_id(&mut self) -> Result<i64, Error> {
+        if self.transaction_id.is_none() {
+            self.ask(async |_| Ok(())).await?;
+        }
+        self.transaction_id.ok_or_else(|| Error::corrupt("txid_current", "missing"))
     }
 
     pub async fn rollback(&mut self) -> Result<(), Error> {
@@ -233,12 +254,15 @@ impl PgConn {
 
     /// The last question of a transaction and its commit, in one round trip. If the question fails, the commit
     /// undoes the transaction.
-    pub async fn query_and_commit(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+    pub async fn query_and_commit(
+        &mut self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
         let statement = self.prepared(sql).await?;
-        let params = borrowed(&params);
         let (rows, committed) = self
             .ask(async |client| {
-                Ok(join(client.query(&statement, &params), client.batch_execute("COMMIT")).await)
+                Ok(join(client.query(&statement, params), client.batch_execute("COMMIT")).await)
             })
             .await?;
         let rows = rows.map_err(fault)?;

@@ -42,6 +42,12 @@ pub(super) fn batch(conn: &Connection, sql: &str) -> Result<(), Error> {
     conn.execute_batch(sql).map_err(fault)
 }
 
+/// Changes whenever another connection, of this process or another, has written.
+pub(super) fn data_version(conn: &Connection) -> Result<i64, Error> {
+    let mut statement = conn.prepare_cached("PRAGMA data_version").map_err(fault)?;
+    statement.query_row([], |row| row.get(0)).map_err(fault)
+}
+
 pub(super) fn backup(path: &Path, synchronous: SqliteSynchronous, to: &Path) -> Result<(), Error> {
     if to.exists() {
         let detail = format!("{} exists already; name a new file", to.display());
@@ -69,16 +75,15 @@ pub(super) fn query(conn: &Connection, sql: &str, params: Vec<Value>) -> Result<
 }
 
 /// Runs one statement for each row, prepared once.
-pub(super) fn execute_each(
+pub(super) fn execute_each<R>(
     conn: &Connection,
     sql: &str,
-    rows: impl Iterator<Item = Vec<Value>>,
+    rows: impl Iterator<Item = R>,
+    bind: impl Fn(&mut Statement<'_>, R) -> rusqlite::Result<()>,
 ) -> Result<(), Error> {
     let mut statement = prepare(conn, sql, vec![])?;
     for row in rows {
-        for (at, value) in row.into_iter().enumerate() {
-            bind(&mut statement, at + 1, value).map_err(fault)?;
-        }
+        bind(&mut statement, row).map_err(fault)?;
         statement.raw_execute().map_err(fault)?;
     }
     Ok(())
@@ -173,8 +178,7 @@ pub(super) fn fault(error: rusqlite::Error) -> Error {
 mod plan {
     use std::{cell::RefCell, collections::HashSet};
 
-    const GROWING: &[&str] =
-        &["events", "event_counts", "tasks", "sandboxes", "messages", "tokens", "audit", "dependencies"];
+    const GROWING: &[&str] = &["events", "tasks", "sandboxes", "messages", "tokens", "audit", "dependencies"];
 
     thread_local! {
         static CHECKED: RefCell<HashSet<String>> = RefCell::default();

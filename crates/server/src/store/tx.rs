@@ -11,6 +11,7 @@ use super::{
     entry::Entry,
     postgres::PgConn,
     sqlite,
+    stream::Memory,
     value::{Row, Value},
 };
 
@@ -25,12 +26,21 @@ pub struct Tx {
     pub(super) rows: Vec<Entry>,
     pub(super) audit: Vec<audit::Line>,
     pub(super) writes: u64,
+    pub(super) memory: Memory,
     pub(super) rules: Arc<Rules>,
 }
 
 impl Tx {
     pub(super) fn new(conn: Conn, rules: Arc<Rules>) -> Self {
-        Self { conn, now: Timestamp::UNIX_EPOCH, rows: Vec::new(), audit: Vec::new(), writes: 0, rules }
+        Self {
+            conn,
+            now: Timestamp::UNIX_EPOCH,
+            rows: Vec::new(),
+            audit: Vec::new(),
+            writes: 0,
+            memory: Memory::default(),
+            rules,
+        }
     }
 
     /// The time of the transaction, the same for all that happens in it.
@@ -51,6 +61,12 @@ impl Tx {
 
     /// A statement that changes rows. On PostgreSQL it goes out with the next question, and a fault of it shows there.
     pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
+        self.forget_streams(sql);
+        self.execute_known(sql, params).await
+    }
+
+    /// The same, where the streams in memory know already what it changes.
+    pub(super) async fn execute_known(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
         self.writes += 1;
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::execute(conn, sql, params),
@@ -61,7 +77,23 @@ impl Tx {
     /// A statement that changes rows and answers with them.
     pub async fn returning(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         self.writes += 1;
+        self.forget_streams(sql);
         self.query(sql, params).await
+    }
+
+    /// What is remembered of sandboxes is void once a row of theirs changes. A new one is not remembered yet.
+    fn forget_streams(&mut self, sql: &str) {
+        if sql.contains(" sandboxes ") && !sql.starts_with("INSERT") {
+            self.memory.forget();
+        }
+    }
+
+    /// A number that tells whether anybody else has written since the transaction before: see `stream.rs`.
+    pub(super) async fn stamp(&mut self) -> Result<i64, Error> {
+        match &mut self.conn {
+            Conn::Sqlite(conn) => sqlite::data_version(conn),
+            Conn::Postgres(conn) => conn.transaction_id().await,
+        }
     }
 
     /// Tells live viewers what became of an entity.
@@ -100,10 +132,16 @@ impl Tx {
     pub(super) async fn commit(&mut self) -> Result<Vec<Entry>, Error> {
         audit::flush(self).await?;
         bulk::insert_events_and_commit(self).await?;
+        if let Conn::Postgres(conn) = &mut self.conn {
+            // SQLite's stamp changes by the writes of others alone.
+            let id = conn.transaction_id().await?;
+            self.memory.go_on(id, id + 1);
+        }
         Ok(std::mem::take(&mut self.rows))
     }
 
     pub(super) async fn rollback(&mut self) {
+        self.memory.forget();
         let undone = match &mut self.conn {
             Conn::Sqlite(conn) if conn.is_autocommit() => Ok(()),
             Conn::Sqlite(conn) => sqlite::batch(conn, "ROLLBACK"),

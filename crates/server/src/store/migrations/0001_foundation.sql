@@ -144,22 +144,14 @@ CREATE TABLE events (
     -- The worker's last number as of this event; with it, an event is found by worker_seq without an index.
     worker_last BIGINT NOT NULL,
     event_type TEXT NOT NULL,
+    -- How many events of its type the sandbox has with this one, so that no page ever counts; 0 without a seq.
+    type_count BIGINT NOT NULL,
     source TEXT NOT NULL,
     data TEXT NOT NULL,
     created_at BIGINT NOT NULL
 );
 CREATE UNIQUE INDEX events_by_seq ON events (entity_id, seq) WHERE seq IS NOT NULL;
 CREATE INDEX events_by_type ON events (entity_id, event_type, seq) WHERE seq IS NOT NULL;
-
--- How many events of each type a sandbox has, so that no page ever counts.
-CREATE TABLE event_counts (
-    sandbox_id TEXT NOT NULL,
-    event_type TEXT NOT NULL,
-    count BIGINT NOT NULL,
-    first_at BIGINT NOT NULL,
-    last_at BIGINT NOT NULL,
-    PRIMARY KEY (sandbox_id, event_type)
-);
 
 CREATE TABLE messages (
     id TEXT PRIMARY KEY,
