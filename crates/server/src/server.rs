@@ -12,6 +12,7 @@ use crate::{
     config::{Config, ServerRole},
     http, orchestrator,
     store::{self, Store},
+    telemetry,
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,8 @@ pub struct Server {
 impl Server {
     pub async fn start(config: Config, clock: Clock) -> Result<Self, Error> {
         make_data_dir(&config)?;
+        // Before anything is counted: a figure that was asked for earlier counts nothing, for good.
+        telemetry::metrics_handle();
         let (bus, intake) = Bus::new(config.live.ring_events);
         let store = Store::open(&config, clock.clone(), bus.announce()).await?;
         bus.begin_at(store.event_last_position().await?);

@@ -52,7 +52,7 @@ pub use self::{
     rules::Rules,
     sandbox::SandboxFilter,
     task::TaskFilter,
-    token::{Bearer, hash as token_hash},
+    token::{Bearer, Hash as TokenHash, hash as token_hash},
     tx::Tx,
 };
 pub(crate) use ask::Ask;

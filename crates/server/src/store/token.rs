@@ -33,8 +33,11 @@ impl Bearer {
     }
 }
 
-pub fn hash(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
+/// The SHA-256 of a secret, all that is known of it here.
+pub type Hash = [u8; 32];
+
+pub fn hash(secret: &str) -> Hash {
+    Sha256::digest(secret.as_bytes()).into()
 }
 
 fn generate(prefix: &str) -> Result<String, Error> {
@@ -48,7 +51,7 @@ pub(super) async fn insert_for_sandbox(tx: &mut Tx, id: &SandboxId) -> Result<St
     let secret = generate("omoi_sbx")?;
     tx.execute(
         "INSERT INTO tokens (id, hash, name, sandbox_id, created_at) VALUES ($1, $2, $3, $4, $5)",
-        params![&TokenId::generate(), hash(&secret), id.as_str(), id, tx.now],
+        params![&TokenId::generate(), hex(&hash(&secret)), id.as_str(), id, tx.now],
     )
     .await?;
     Ok(secret)
@@ -108,8 +111,8 @@ impl Store {
     }
 
     /// Who the secret with this hash speaks for, unless it was revoked.
-    pub async fn token_bearer(&self, hash: &str) -> Result<Option<Bearer>, Error> {
-        let hash = hash.to_owned();
+    pub async fn token_bearer(&self, hash: &Hash) -> Result<Option<Bearer>, Error> {
+        let hash = hex(hash);
         self.read(async move |tx| {
             let sql = "SELECT t.id, t.name, t.role, t.sandbox_id, t.expires_at, s.reports_until FROM tokens t \
                        LEFT JOIN sandboxes s ON s.id = t.sandbox_id WHERE t.hash = $1 AND t.revoked_at IS NULL";
@@ -140,7 +143,7 @@ async fn create(tx: &mut Tx, actor: &str, new: &NewToken) -> Result<TokenCreated
     };
     tx.execute(
         "INSERT INTO tokens (id, hash, name, role, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
-        params![&token.id, hash(&secret), token.name.as_str(), token.role.as_str(), tx.now, token.expires_at],
+        params![&token.id, hex(&hash(&secret)), token.name.as_str(), token.role.as_str(), tx.now, token.expires_at],
     )
     .await?;
     let detail = json!({ "name": token.name, "role": token.role });
