@@ -107,6 +107,18 @@ impl Caller {
         }
     }
 
+    /// Why a report for a sandbox was refused. If the sandbox has ended, a worker's token has with it; an operator's
+    /// is as good as ever.
+    pub fn refused(&self, error: Error) -> ApiError {
+        match (&*self.0, error) {
+            (Bearer::Operator { .. }, Error::TokenEnded) => {
+                let detail = "the sandbox has ended and takes no more reports";
+                Error::conflict("sandbox_ended", detail).into()
+            }
+            (_, error) => error.into(),
+        }
+    }
+
     /// The sandbox whose token this is, or none for an operator in its place.
     pub fn sandbox_or_operator(&self) -> ApiResult<Option<&SandboxId>> {
         match &*self.0 {

@@ -25,11 +25,11 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
             let sql = format!(
                 "WITH base AS (SELECT COALESCE(max(pos), 0) AS last FROM events), added AS ( \
                  INSERT INTO events SELECT base.last + r.n, r.entity_type, r.entity_id, r.seq, r.worker_seq, \
-                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at FROM base, \
+                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused FROM base, \
                  unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], \
-                 $8::text[], $9::text[], $10::bigint[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
-                 worker_seq, worker_last, event_type, type_count, source, data, created_at, n)) \
-                 SELECT last, pg_notify('{CHANNEL}', (last + $11)::text) IS NULL AS told FROM base"
+                 $8::text[], $9::text[], $10::bigint[], $11::text[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
+                 worker_seq, worker_last, event_type, type_count, source, data, created_at, refused, n)) \
+                 SELECT last, pg_notify('{CHANNEL}', (last + $12)::text) IS NULL AS told FROM base"
             );
             let rows = &tx.rows;
             let texts = |of: fn(&Entry) -> &str| rows.iter().map(of).collect::<Vec<_>>();
@@ -48,6 +48,7 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
                         &texts(|row| row.source.as_str()),
                         &texts(|row| &row.data),
                         &ints(|row| Some(row.created_at.as_microsecond())),
+                        &rows.iter().map(|row| row.refused.as_deref()).collect::<Vec<_>>(),
                         &i64::try_from(rows.len()).unwrap_or(i64::MAX),
                     ],
                 )
@@ -67,7 +68,7 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
     }
     let last = sqlite::query(conn, "SELECT COALESCE(max(pos), 0) AS pos FROM events", vec![])?;
     let last: i64 = last.first().map_or(Ok(0), |row| row.get("pos"))?;
-    let sql = "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    let sql = "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     sqlite::execute_each(conn, sql, (last + 1..).zip(rows), |statement, (pos, row)| {
         statement.raw_bind_parameter(1, pos)?;
         statement.raw_bind_parameter(2, row.entity_type.as_ref())?;
@@ -79,7 +80,8 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
         statement.raw_bind_parameter(8, row.type_count)?;
         statement.raw_bind_parameter(9, row.source.as_str())?;
         statement.raw_bind_parameter(10, row.data.as_str())?;
-        statement.raw_bind_parameter(11, row.created_at.as_microsecond())
+        statement.raw_bind_parameter(11, row.created_at.as_microsecond())?;
+        statement.raw_bind_parameter(12, row.refused.as_deref())
     })?;
     Ok(last)
 }

@@ -26,6 +26,8 @@ pub struct Entry {
     /// A JSON object.
     pub data: String,
     pub created_at: Timestamp,
+    /// Why the event changed nothing, when it meant to.
+    pub refused: Option<Cow<'static, str>>,
 }
 
 impl Entry {
@@ -48,6 +50,7 @@ impl Entry {
             source: EventSource::System,
             data: payload.to_string(),
             created_at: now,
+            refused: None,
         }
     }
 
@@ -64,6 +67,7 @@ impl Entry {
             source: row.parse("source")?,
             data: row.get("data")?,
             created_at: row.get("created_at")?,
+            refused: row.get::<Option<String>>("refused")?.map(Cow::Owned),
         })
     }
 }

@@ -38,9 +38,9 @@ pub struct Append {
 /// Where an event went.
 enum Placed {
     /// Into the outbox, at this index.
-    New { row: usize, refused: Option<&'static str> },
+    New { row: usize },
     /// It was there already: the worker repeats itself.
-    Known { pos: i64, seq: i64, at: Timestamp },
+    Known { pos: i64, seq: i64, at: Timestamp, refused: Option<String> },
 }
 
 impl Append {
@@ -58,22 +58,23 @@ impl Append {
         if self.answer.is_some() {
             return;
         }
-        let received = self.events.iter().zip(&self.placed).map(|(event, placed)| {
+        let received = self.events.iter_mut().zip(self.placed.drain(..)).map(|(event, placed)| {
             let (pos, seq, timestamp, refused) = match placed {
-                Placed::New { row, refused } => {
-                    let row = &rows[*row];
-                    (row.pos, row.seq.unwrap_or(0), row.created_at, *refused)
+                Placed::New { row } => {
+                    let row = &rows[row];
+                    let refused = row.refused.as_deref().map(str::to_owned);
+                    (row.pos, row.seq.unwrap_or(0), row.created_at, refused)
                 }
-                Placed::Known { pos, seq, at } => (*pos, *seq, *at, None),
+                Placed::Known { pos, seq, at, refused } => (pos, seq, at, refused),
             };
             EventReceived {
                 status: "received".to_owned(),
                 sandbox_id: self.sandbox_id.clone(),
-                event_type: event.event_type.clone(),
+                event_type: std::mem::take(&mut event.event_type),
                 event_id: EventId(pos),
                 seq,
                 timestamp,
-                refused: refused.map(str::to_owned),
+                refused,
             }
         });
         self.answer = Some(Ok(received.collect()));
@@ -168,7 +169,7 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
         .find(|(_, row)| row.worker_seq == Some(n) && row.entity_id == sandbox.as_str());
     if let Some((at, row)) = waiting {
         return if same(&row.event_type, row.source, &row.data) {
-            Ok(Placed::New { row: at, refused: None })
+            Ok(Placed::New { row: at })
         } else {
             Err(other())
         };
@@ -177,7 +178,7 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
     let unnumbered = stream.last_seq - stream.last_worker_seq;
     let row = tx
         .query_one(
-            "SELECT pos, seq, event_type, source, data, created_at FROM events WHERE entity_id = $1 \
+            "SELECT pos, seq, event_type, source, data, created_at, refused FROM events WHERE entity_id = $1 \
              AND seq IS NOT NULL AND seq >= $2 AND seq <= $3 AND worker_seq = $2",
             params![sandbox, n, n.saturating_add(unnumbered)],
         )
@@ -186,7 +187,12 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
         Some(row)
             if same(&row.get::<String>("event_type")?, row.parse("source")?, &row.get::<String>("data")?) =>
         {
-            Ok(Placed::Known { pos: row.get("pos")?, seq: row.get("seq")?, at: row.get("created_at")? })
+            Ok(Placed::Known {
+                pos: row.get("pos")?,
+                seq: row.get("seq")?,
+                at: row.get("created_at")?,
+                refused: row.get("refused")?,
+            })
         }
         // A number below the first one that was ever sent.
         None => Err(Error::SequenceGap { got: n, expected: 1 }),
@@ -227,8 +233,9 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream, told: boo
         source: event.source,
         data,
         created_at: tx.now,
+        refused: refused.map(Cow::Borrowed),
     });
-    Ok(Placed::New { row: tx.rows.len() - 1, refused })
+    Ok(Placed::New { row: tx.rows.len() - 1 })
 }
 
 impl Store {
@@ -306,7 +313,7 @@ impl Store {
             let rows = tx
                 .query(
                     "SELECT pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, source, data, \
-                     created_at FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
+                     created_at, refused FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
                     params![pos, limit],
                 )
                 .await?;

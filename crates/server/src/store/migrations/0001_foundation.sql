@@ -148,7 +148,9 @@ CREATE TABLE events (
     type_count BIGINT NOT NULL,
     source TEXT NOT NULL,
     data TEXT NOT NULL,
-    created_at BIGINT NOT NULL
+    created_at BIGINT NOT NULL,
+    -- Why it changed nothing, when it meant to: the code of the refusal.
+    refused TEXT
 );
 CREATE UNIQUE INDEX events_by_seq ON events (entity_id, seq) WHERE seq IS NOT NULL;
 CREATE INDEX events_by_type ON events (entity_id, event_type, seq) WHERE seq IS NOT NULL;
