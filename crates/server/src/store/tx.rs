@@ -121,10 +121,7 @@ impl Tx {
         self.writes = 0;
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::batch(conn, "BEGIN IMMEDIATE"),
-            Conn::Postgres(conn) => {
-                conn.begin_writing();
-                Ok(())
-            }
+            Conn::Postgres(conn) => conn.begin_writing().await,
         }
     }
 
