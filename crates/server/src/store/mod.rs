@@ -20,6 +20,7 @@ mod keep;
 mod message;
 mod migrate;
 mod place;
+mod offer;
 mod postgres;
 mod project;
 mod result;

@@ -13,7 +13,7 @@ use tokio_postgres::{
 };
 
 use super::{
-    Error,
+    Error, tx,
     value::{Row, Value},
 };
 
@@ -295,6 +295,33 @@ pub(super) fn migration(sql: &str) -> String {
     sql.replace(" TEXT", " TEXT COLLATE \"C\"")
 }
 
+/// All but the last become parts of it, with their values numbered on.
+pub(super) fn as_one(statements: Vec<tx::Statement>) -> (String, Vec<Value>) {
+    let (mut sql, mut values) = (String::new(), Vec::new());
+    let last = statements.len().saturating_sub(1);
+    for (at, (text, params)) in statements.into_iter().enumerate() {
+        let numbered = numbered_from(text, values.len());
+        let word = if at == 0 { "WITH" } else { "," };
+        match at == last {
+            true => sql.push_str(&numbered),
+            false => sql.push_str(&format!("{word} part{at} AS ({numbered}) ")),
+        }
+        values.extend(params);
+    }
+    (sql, values)
+}
+
+fn numbered_from(sql: &str, first: usize) -> String {
+    let mut parts = sql.split('$');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let number = part[..digits].parse::<usize>().map_or(0, |n| n + first);
+        out.push_str(&format!("${number}{}", &part[digits..]));
+    }
+    out
+}
+
 fn read(statement: &Statement, rows: &[tokio_postgres::Row]) -> Result<Vec<Row>, Error> {
     let columns: Rc<[String]> = statement.columns().iter().map(|c| c.name().to_owned()).collect();
     let row = |row: &tokio_postgres::Row| {
@@ -376,5 +403,27 @@ impl<'a> FromSql<'a> for Value {
                 | Type::VARCHAR
                 | Type::NAME
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Value, as_one};
+
+    #[test]
+    fn statements_said_as_one_keep_their_values() {
+        let statements = vec![
+            ("UPDATE a SET x = $2 WHERE id = $1", vec![Value::Int(1), Value::Int(2)]),
+            ("INSERT INTO b VALUES ($1)", vec![Value::Int(3)]),
+            ("INSERT INTO c VALUES ($1, 'z', $2)", vec![Value::Int(4), Value::Int(5)]),
+        ];
+        let (sql, values) = as_one(statements);
+        assert_eq!(
+            sql,
+            "WITH part0 AS (UPDATE a SET x = $2 WHERE id = $1) , part1 AS (INSERT INTO b VALUES ($3)) \
+             INSERT INTO c VALUES ($4, 'z', $5)"
+        );
+        assert_eq!(values, (1..=5).map(Value::Int).collect::<Vec<_>>());
+        assert_eq!(as_one(vec![("DELETE FROM a", vec![])]).0, "DELETE FROM a");
     }
 }

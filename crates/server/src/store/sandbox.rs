@@ -178,7 +178,12 @@ pub(super) async fn insert(
         kept: None,
         place_error: None,
     };
-    tx.execute(
+    let (token, token_stored) = token::for_sandbox(&sandbox.id, tx.now)?;
+    let taken = task.map(|task| task.statement(tx.now));
+    let counted = sandbox.project_id.as_ref().map(|project| {
+        ("UPDATE projects SET live_sandboxes = live_sandboxes + 1 WHERE id = $1", params![project])
+    });
+    let stored = (
         "INSERT INTO sandboxes (id, task_id, project_id, agent_id, provider, status, live, generation, \
          lease_expires_at, branch_name, labels, created_at, place, wish) \
          VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11, $12, $13)",
@@ -197,13 +202,9 @@ pub(super) async fn insert(
             sandbox.place.as_str(),
             order.map(|o| o.wish.as_str()),
         ],
-    )
-    .await?;
-    if let Some(project) = &sandbox.project_id {
-        let sql = "UPDATE projects SET live_sandboxes = live_sandboxes + 1 WHERE id = $1";
-        tx.execute(sql, params![project]).await?;
-    }
-    let token = token::insert_for_sandbox(tx, &sandbox.id).await?;
+    );
+    let statements = taken.into_iter().chain(counted).chain([stored, token_stored]);
+    tx.execute_together(statements.collect()).await?;
     Ok(SandboxAttached { sandbox, token })
 }
 

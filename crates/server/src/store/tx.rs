@@ -9,7 +9,8 @@ use serde_json::Value as Json;
 use super::{
     Error, Rules, audit, bulk,
     entry::Entry,
-    postgres::PgConn,
+    offer::Offers,
+    postgres::{self, PgConn},
     sqlite,
     stream::Memory,
     value::{Row, Value},
@@ -20,6 +21,9 @@ pub(super) enum Conn {
     Postgres(Box<PgConn>),
 }
 
+/// SQL and its values, to be said later.
+pub(super) type Statement = (&'static str, Vec<Value>);
+
 pub struct Tx {
     pub(super) conn: Conn,
     pub(super) now: Timestamp,
@@ -27,6 +31,7 @@ pub struct Tx {
     pub(super) audit: Vec<audit::Line>,
     pub(super) writes: u64,
     pub(super) memory: Memory,
+    pub(super) offers: Option<Offers>,
     pub(super) rules: Arc<Rules>,
 }
 
@@ -39,6 +44,7 @@ impl Tx {
             audit: Vec::new(),
             writes: 0,
             memory: Memory::default(),
+            offers: None,
             rules,
         }
     }
@@ -49,6 +55,9 @@ impl Tx {
     }
 
     pub async fn query(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        if !sql.starts_with("SELECT") {
+            self.forget(sql);
+        }
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::query(conn, sql, params),
             Conn::Postgres(conn) => conn.query(sql, params).await,
@@ -61,11 +70,11 @@ impl Tx {
 
     /// A statement that changes rows. On PostgreSQL it goes out with the next question, and a fault of it shows there.
     pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
-        self.forget_streams(sql);
+        self.forget(sql);
         self.execute_known(sql, params).await
     }
 
-    /// The same, where the streams in memory know already what it changes.
+    /// The same, where what is remembered of streams tells already what it changes.
     pub(super) async fn execute_known(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
         self.writes += 1;
         match &mut self.conn {
@@ -74,17 +83,37 @@ impl Tx {
         }
     }
 
+    /// Statements that change rows of different tables, none of which sees what another does. PostgreSQL is told
+    /// all of them as one, which costs it little more than one.
+    pub(super) async fn execute_together(&mut self, statements: Vec<Statement>) -> Result<(), Error> {
+        for (sql, _) in &statements {
+            self.writes += 1;
+            self.forget(sql);
+        }
+        match &mut self.conn {
+            Conn::Sqlite(conn) => {
+                statements.into_iter().try_for_each(|(sql, params)| sqlite::execute(conn, sql, params))
+            }
+            Conn::Postgres(conn) => {
+                let (sql, params) = postgres::as_one(statements);
+                conn.execute(&sql, params).await
+            }
+        }
+    }
+
     /// A statement that changes rows and answers with them.
     pub async fn returning(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         self.writes += 1;
-        self.forget_streams(sql);
         self.query(sql, params).await
     }
 
-    /// What is remembered of sandboxes is void once a row of theirs changes. A new one is not remembered yet.
-    fn forget_streams(&mut self, sql: &str) {
+    /// What is remembered is void once a row of it changes. A new sandbox is not remembered yet; a new task is wanted.
+    fn forget(&mut self, sql: &str) {
         if sql.contains(" sandboxes ") && !sql.starts_with("INSERT") {
             self.memory.forget();
+        }
+        if [" tasks ", " projects ", " tickets "].iter().any(|table| sql.contains(table)) {
+            self.offers = None;
         }
     }
 
@@ -133,12 +162,16 @@ impl Tx {
             // SQLite's stamp changes by the writes of others alone.
             let id = conn.transaction_id().await?;
             self.memory.go_on(id, id + 1);
+            if let Some(offers) = &mut self.offers {
+                offers.go_on(id, id + 1);
+            }
         }
         Ok(std::mem::take(&mut self.rows))
     }
 
     pub(super) async fn rollback(&mut self) {
         self.memory.forget();
+        self.offers = None;
         let undone = match &mut self.conn {
             Conn::Sqlite(conn) if conn.is_autocommit() => Ok(()),
             Conn::Sqlite(conn) => sqlite::batch(conn, "ROLLBACK"),

@@ -72,10 +72,10 @@ CREATE TABLE tasks (
     completed_at BIGINT
 );
 CREATE INDEX tasks_by_project ON tasks (project_id, id);
-CREATE INDEX tasks_by_ticket ON tasks (ticket_id, id);
+CREATE INDEX tasks_by_ticket ON tasks (ticket_id, id) WHERE ticket_id IS NOT NULL;
 CREATE INDEX tasks_by_status ON tasks (status, id);
 CREATE INDEX tasks_by_parent ON tasks (parent_task_id) WHERE parent_task_id IS NOT NULL;
-CREATE INDEX tasks_by_branch ON tasks (project_id, branch_name);
+CREATE INDEX tasks_by_branch ON tasks (project_id, branch_name) WHERE branch_name IS NOT NULL;
 CREATE INDEX tasks_to_claim ON tasks (project_id, rank_class, rank DESC, id)
     WHERE status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL;
 -- The status leads although the condition fixes it: without statistics SQLite would take tasks_by_status instead.
