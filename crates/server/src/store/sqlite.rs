@@ -31,7 +31,7 @@ pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, reader: bool) ->
         &format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; \
              PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; \
-             PRAGMA wal_autocheckpoint = 2000; PRAGMA query_only = {};",
+             PRAGMA query_only = {};",
             u8::from(reader)
         ),
     )?;
