@@ -20,6 +20,7 @@ use crate::{
     orchestrator::{self, Node, Parts, Places},
     sandbox::local::{Local, Programs},
     store::{self, Store},
+    telemetry,
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,8 @@ pub struct Server {
 impl Server {
     pub async fn start(config: Config, clock: Clock) -> Result<Self, Error> {
         make_data_dir(&config)?;
+        // Before anything is counted: a figure that was asked for earlier counts nothing, for good.
+        telemetry::metrics_handle();
         let (bus, intake) = Bus::new(config.live.ring_events);
         let store = Store::open(&config, clock.clone(), bus.announce()).await?;
         let mirrors = Mirrors::new(&config)?;

@@ -33,9 +33,7 @@ pub fn is_trigger(event_type: &str) -> bool {
 }
 
 /// Left out of a trajectory. The heartbeats of a spec stay in, because they tell its phase.
-pub fn is_trajectory_noise(event_type: &str) -> bool {
-    matches!(event_type, "agent.heartbeat" | "heartbeat")
-}
+pub const TRAJECTORY_NOISE: [&str; 2] = ["agent.heartbeat", "heartbeat"];
 
 pub fn meaning(event_type: &str, data: &Value) -> Option<Report> {
     match event_type {
@@ -274,7 +272,7 @@ mod tests {
             ("agent.message", false, false),
         ] {
             assert_eq!(
-                (is_heartbeat(event_type), is_trajectory_noise(event_type)),
+                (is_heartbeat(event_type), TRAJECTORY_NOISE.contains(&event_type)),
                 (heartbeat, noise),
                 "{event_type}"
             );

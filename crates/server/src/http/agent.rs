@@ -118,5 +118,6 @@ async fn hand_in(
     who: Caller,
     Json(new): Json<NewResult>,
 ) -> ApiResult<(StatusCode, Answer<TaskResult>)> {
-    Ok((StatusCode::CREATED, Answer(api.store.result_create(who.sandbox_or_operator()?, new).await?)))
+    let stored = api.store.result_create(who.sandbox_or_operator()?, new).await;
+    stored.map(|result| (StatusCode::CREATED, Answer(result))).map_err(|error| who.refused(error))
 }

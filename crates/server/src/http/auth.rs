@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     num::NonZeroU32,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     config,
     gateway::door::Through,
-    store::{Bearer, Error, Store, token_hash},
+    store::{Bearer, Error, Store, TokenHash, token_hash},
 };
 
 /// How long an answer of the store about a token is believed. A transaction asks for itself.
@@ -32,7 +32,7 @@ const BELIEVED_MAX: usize = 10_000;
 
 /// Who calls.
 #[derive(Debug, Clone)]
-pub struct Caller(Bearer);
+pub struct Caller(Arc<Bearer>);
 
 impl FromRequestParts<Api> for Caller {
     type Rejection = ApiError;
@@ -59,7 +59,7 @@ pub fn through_own_door(door: Option<&Through>, bearer: &Bearer) -> ApiResult<()
 }
 
 impl Caller {
-    pub fn new(bearer: Bearer) -> Self {
+    pub fn new(bearer: Arc<Bearer>) -> Self {
         Self(bearer)
     }
 
@@ -69,14 +69,14 @@ impl Caller {
 
     /// The name under which deeds are recorded.
     pub fn name(&self) -> &str {
-        match &self.0 {
+        match &*self.0 {
             Bearer::Operator { name, .. } => name,
             Bearer::Sandbox { id, .. } => id.as_str(),
         }
     }
 
     fn role(&self, needed: Role) -> ApiResult<&str> {
-        match &self.0 {
+        match &*self.0 {
             Bearer::Operator { name, role, .. } if *role >= needed => Ok(name),
             Bearer::Operator { role, .. } => {
                 let detail = format!("this needs the role {needed}, and the token's role is {role}");
@@ -113,7 +113,7 @@ impl Caller {
     }
 
     fn own_or(&self, id: &SandboxId, role: Role) -> ApiResult<()> {
-        match &self.0 {
+        match &*self.0 {
             Bearer::Sandbox { id: own, .. } if own == id => Ok(()),
             Bearer::Sandbox { .. } => {
                 Err(ApiError::forbidden("wrong_sandbox", "the token belongs to another sandbox"))
@@ -122,9 +122,21 @@ impl Caller {
         }
     }
 
+    /// Why a report for a sandbox was refused. If the sandbox has ended, a worker's token has with it; an operator's
+    /// is as good as ever.
+    pub fn refused(&self, error: Error) -> ApiError {
+        match (&*self.0, error) {
+            (Bearer::Operator { .. }, Error::TokenEnded) => {
+                let detail = "the sandbox has ended and takes no more reports";
+                Error::conflict("sandbox_ended", detail).into()
+            }
+            (_, error) => error.into(),
+        }
+    }
+
     /// The sandbox whose token this is, or none for an operator in its place.
     pub fn sandbox_or_operator(&self) -> ApiResult<Option<&SandboxId>> {
-        match &self.0 {
+        match &*self.0 {
             Bearer::Sandbox { id, .. } => Ok(Some(id)),
             Bearer::Operator { .. } => self.operator().map(|_| None),
         }
@@ -139,8 +151,8 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// Knows tokens for a moment, and limits how fast each may call and how often an address may be wrong.
 pub struct Gate {
-    believed: Mutex<HashMap<String, (Bearer, Instant)>>,
-    per_token: Option<DefaultKeyedRateLimiter<String>>,
+    believed: Mutex<HashMap<TokenHash, (Arc<Bearer>, Instant)>>,
+    per_token: Option<DefaultKeyedRateLimiter<TokenHash>>,
     wrong: DefaultKeyedRateLimiter<IpAddr>,
 }
 
@@ -162,7 +174,7 @@ impl Gate {
         secret: Option<&str>,
         from: Option<IpAddr>,
         now: jiff::Timestamp,
-    ) -> ApiResult<Bearer> {
+    ) -> ApiResult<Arc<Bearer>> {
         let Some(secret) = secret else {
             let detail =
                 "send a token in the header `Authorization: Bearer …`; `omoi token create` makes one";
@@ -173,7 +185,7 @@ impl Gate {
             return Err(self.refuse(from));
         };
         if bearer.ended_at().is_some_and(|end| end <= now) {
-            return Err(match bearer {
+            return Err(match &*bearer {
                 Bearer::Sandbox { .. } => Error::TokenEnded.into(),
                 Bearer::Operator { .. } => ApiError::unauthorized("token_expired", "the token has expired"),
             });
@@ -187,14 +199,14 @@ impl Gate {
         }
     }
 
-    async fn bearer(&self, store: &Store, hash: &str) -> Result<Option<Bearer>, Error> {
+    async fn bearer(&self, store: &Store, hash: &TokenHash) -> Result<Option<Arc<Bearer>>, Error> {
         let known = self.believed.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned();
         if let Some((bearer, at)) = known
             && at.elapsed() < BELIEVED
         {
             return Ok(Some(bearer));
         }
-        let found = store.token_bearer(hash).await?;
+        let found = store.token_bearer(hash).await?.map(Arc::new);
         let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
         match &found {
             Some(bearer) => {
@@ -202,7 +214,7 @@ impl Gate {
                     believed.retain(|_, (_, at)| at.elapsed() < BELIEVED);
                 }
                 if believed.len() < BELIEVED_MAX {
-                    believed.insert(hash.to_owned(), (bearer.clone(), Instant::now()));
+                    believed.insert(*hash, (bearer.clone(), Instant::now()));
                 }
             }
             None => {

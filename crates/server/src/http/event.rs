@@ -125,7 +125,7 @@ async fn post_events(
                 .into_iter()
                 .map(|event| event.checked(&api.limits, now))
                 .collect::<ApiResult<Vec<_>>>()?;
-            let events = api.store.event_append(&id, events).await?;
+            let events = api.store.event_append(&id, events).await.map_err(|error| who.refused(error))?;
             let status = "received".to_owned();
             Ok(Answer(EventsReceived { status, sandbox_id: id, events }).into_response())
         }
@@ -139,7 +139,8 @@ async fn post_events(
         } => {
             let event = PostedEvent { event_type, event_data, source, worker_seq, timestamp };
             let event = event.checked(&api.limits, now)?;
-            let received = api.store.event_append(&id, vec![event]).await?.pop();
+            let received =
+                api.store.event_append(&id, vec![event]).await.map_err(|error| who.refused(error))?.pop();
             received
                 .map(|one| Answer(one).into_response())
                 .ok_or_else(|| ApiError::invalid("batch_size", "no event"))

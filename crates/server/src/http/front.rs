@@ -1,47 +1,70 @@
 //! What every request passes first: where it is addressed to, who sent the page, a name for the log, and headers
 //! that keep browsers from doing more than they should.
 
-use std::{net::IpAddr, time::Instant};
+use std::{
+    net::IpAddr,
+    panic::AssertUnwindSafe,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Instant,
+};
 
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use futures_util::FutureExt;
 
-use super::{Api, problem::ApiError};
+use super::{Api, figures, problem::ApiError};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_CHARS_MAX: usize = 64;
+/// Headers that an answer gets here, and a few more.
+const HEADERS: usize = 12;
 
 pub async fn front(State(api): State<Api>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(request.headers());
-    let path = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let path = path.as_ref().map_or("unmatched", MatchedPath::as_str);
     let method = request.method().clone();
     let mut response = match admissible(&api, request.headers(), request.uri()) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => answer(request, next).await,
         Err(refused) => refused.into_response(),
     };
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
-        let detail = format!("{method} is not a method of {path}");
-        let allow = response.headers_mut().remove(header::ALLOW);
-        response =
-            ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).into_response();
-        if let Some(allow) = allow {
-            response.headers_mut().insert(header::ALLOW, allow);
-        }
+        response = method_not_allowed(&method, path, response);
     }
     let status = response.status();
     harden(response.headers_mut(), &id);
-    metrics::counter!("omoi_http_requests_total", "method" => method.to_string(), "path" => path.clone(), "status" => status.as_u16().to_string()).increment(1);
-    metrics::histogram!("omoi_http_request_seconds", "path" => path.clone())
-        .record(started.elapsed().as_secs_f64());
+    figures::count(path, &method, status, started.elapsed());
     if status.is_server_error() {
         tracing::warn!(request.id = ?id, %method, path, status = status.as_u16(), "a request failed");
     } else {
         tracing::debug!(request.id = ?id, %method, path, status = status.as_u16(), "answered");
+    }
+    response
+}
+
+/// A panic is a defect of one request and must not end the connection that others may use.
+async fn answer(request: Request, next: Next) -> Response {
+    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
+        let detail = "the server made a mistake; its log says more under this request's X-Request-ID";
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail).into_response()
+    })
+}
+
+fn method_not_allowed(method: &Method, path: &str, mut refused: Response) -> Response {
+    let detail = format!("{method} is not a method of {path}");
+    let allow = refused.headers_mut().remove(header::ALLOW);
+    let mut response =
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail).into_response();
+    if let Some(allow) = allow {
+        response.headers_mut().insert(header::ALLOW, allow);
     }
     response
 }
@@ -85,13 +108,20 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
             && id.to_str().is_ok_and(|id| id.bytes().all(|b| b.is_ascii_graphic()))
     });
     given.cloned().unwrap_or_else(|| {
-        let mut bytes = [0u8; 4];
-        let _ = getrandom::fill(&mut bytes);
+        let bytes = NEXT_ID.fetch_add(1, Ordering::Relaxed).to_be_bytes();
         HeaderValue::from_str(&crate::store::hex(&bytes)).unwrap_or(HeaderValue::from_static("none"))
     })
 }
 
+/// From a random start on, so that the names of one run are not those of another.
+static NEXT_ID: LazyLock<AtomicU32> = LazyLock::new(|| {
+    let mut bytes = [0u8; 4];
+    let _ = getrandom::fill(&mut bytes);
+    AtomicU32::new(u32::from_be_bytes(bytes))
+});
+
 fn harden(headers: &mut HeaderMap, id: &HeaderValue) {
+    headers.reserve(HEADERS);
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));

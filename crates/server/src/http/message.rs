@@ -114,5 +114,6 @@ async fn report(
     Json(said): Json<MessageReport>,
 ) -> ApiResult<Answer<Message>> {
     who.worker_of(&id)?;
-    Ok(Answer(api.store.message_report(&id, &message, said.state).await?))
+    let reported = api.store.message_report(&id, &message, said.state).await;
+    reported.map(Answer).map_err(|error| who.refused(error))
 }

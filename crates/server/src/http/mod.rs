@@ -8,6 +8,7 @@ mod check;
 mod page;
 
 pub(crate) mod auth;
+mod figures;
 mod front;
 
 mod agent;
@@ -28,15 +29,9 @@ mod token;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{
-    Router,
-    http::StatusCode,
-    middleware,
-    response::{IntoResponse, Response},
-};
+use axum::{Router, middleware};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
-use tower_http::catch_panic::CatchPanicLayer;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
@@ -151,7 +146,6 @@ pub fn router(config: Config, parts: Parts) -> Router {
     }
     router
         .fallback(pages::page)
-        .layer(CatchPanicLayer::custom(|_| internal()))
         .layer(middleware::from_fn_with_state(api.clone(), front::front))
         .with_state(api)
 }
@@ -162,9 +156,4 @@ fn own_hosts(config: &Config, address: SocketAddr) -> Vec<String> {
     let public = config.server.public_url.as_ref().and_then(|url| url.parse::<axum::http::Uri>().ok());
     hosts.extend(public.and_then(|uri| uri.host().map(str::to_owned)));
     hosts
-}
-
-fn internal() -> Response {
-    let detail = "the server made a mistake; its log says more under this request's X-Request-ID";
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail).into_response()
 }

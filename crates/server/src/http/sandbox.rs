@@ -209,5 +209,5 @@ async fn task_complete(
     Json(said): Json<TaskComplete>,
 ) -> ApiResult<Answer<TaskCompleted>> {
     who.worker_of(&id)?;
-    Ok(Answer(api.store.task_complete(&id, said).await?))
+    api.store.task_complete(&id, said).await.map(Answer).map_err(|error| who.refused(error))
 }

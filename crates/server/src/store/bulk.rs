@@ -1,13 +1,12 @@
 //! Many rows in one go: SQLite runs one kept statement per row on its own thread, PostgreSQL takes whole columns.
 
-use jiff::Timestamp;
-
 use super::{
     Entry, Error, Tx,
     postgres::CHANNEL,
+    sandbox::Reporter,
     sqlite,
     tx::Conn,
-    value::{Value, params},
+    value::{Row, params},
 };
 
 /// Writes the outbox and commits: gives each row the next position and, on PostgreSQL, tells the other processes.
@@ -26,13 +25,34 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
             let sql = format!(
                 "WITH base AS (SELECT COALESCE(max(pos), 0) AS last FROM events), added AS ( \
                  INSERT INTO events SELECT base.last + r.n, r.entity_type, r.entity_id, r.seq, r.worker_seq, \
-                 r.worker_last, r.event_type, r.source, r.data, r.created_at FROM base, unnest($1::text[], \
-                 $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], \
-                 $9::bigint[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, worker_seq, worker_last, \
-                 event_type, source, data, created_at, n)) \
-                 SELECT last, pg_notify('{CHANNEL}', (last + $10)::text) IS NULL AS told FROM base"
+                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused FROM base, \
+                 unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], \
+                 $8::text[], $9::text[], $10::bigint[], $11::text[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
+                 worker_seq, worker_last, event_type, type_count, source, data, created_at, refused, n)) \
+                 SELECT last, pg_notify('{CHANNEL}', (last + $12)::text) IS NULL AS told FROM base"
             );
-            let rows = conn.query_and_commit(&sql, columns(&tx.rows)).await?;
+            let rows = &tx.rows;
+            let texts = |of: fn(&Entry) -> &str| rows.iter().map(of).collect::<Vec<_>>();
+            let ints = |of: fn(&Entry) -> Option<i64>| rows.iter().map(of).collect::<Vec<_>>();
+            let rows = conn
+                .query_and_commit(
+                    &sql,
+                    &[
+                        &texts(|row| &row.entity_type),
+                        &texts(|row| &row.entity_id),
+                        &ints(|row| row.seq),
+                        &ints(|row| row.worker_seq),
+                        &ints(|row| Some(row.worker_last)),
+                        &texts(|row| &row.event_type),
+                        &ints(|row| Some(row.type_count)),
+                        &texts(|row| row.source.as_str()),
+                        &texts(|row| &row.data),
+                        &ints(|row| Some(row.created_at.as_microsecond())),
+                        &rows.iter().map(|row| row.refused.as_deref()).collect::<Vec<_>>(),
+                        &i64::try_from(rows.len()).unwrap_or(i64::MAX),
+                    ],
+                )
+                .await?;
             rows.first().map_or(Ok(0), |row| row.get("last"))?
         }
     };
@@ -48,71 +68,58 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
     }
     let last = sqlite::query(conn, "SELECT COALESCE(max(pos), 0) AS pos FROM events", vec![])?;
     let last: i64 = last.first().map_or(Ok(0), |row| row.get("pos"))?;
-    let values = (last + 1..).zip(rows).map(|(pos, row)| {
-        params![
-            pos,
-            row.entity_type.as_ref(),
-            row.entity_id.as_str(),
-            row.seq,
-            row.worker_seq,
-            row.worker_last,
-            row.event_type.as_str(),
-            row.source.as_str(),
-            row.data.as_str(),
-            row.created_at,
-        ]
-    });
-    sqlite::execute_each(
-        conn,
-        "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-        values,
-    )?;
+    let sql = "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    sqlite::execute_each(conn, sql, (last + 1..).zip(rows), |statement, (pos, row)| {
+        statement.raw_bind_parameter(1, pos)?;
+        statement.raw_bind_parameter(2, row.entity_type.as_ref())?;
+        statement.raw_bind_parameter(3, row.entity_id.as_str())?;
+        statement.raw_bind_parameter(4, row.seq)?;
+        statement.raw_bind_parameter(5, row.worker_seq)?;
+        statement.raw_bind_parameter(6, row.worker_last)?;
+        statement.raw_bind_parameter(7, row.event_type.as_str())?;
+        statement.raw_bind_parameter(8, row.type_count)?;
+        statement.raw_bind_parameter(9, row.source.as_str())?;
+        statement.raw_bind_parameter(10, row.data.as_str())?;
+        statement.raw_bind_parameter(11, row.created_at.as_microsecond())?;
+        statement.raw_bind_parameter(12, row.refused.as_deref())
+    })?;
     Ok(last)
 }
 
-fn columns(rows: &[Entry]) -> Vec<Value> {
-    let texts = |of: fn(&Entry) -> &str| Value::Texts(rows.iter().map(|row| of(row).to_owned()).collect());
-    let ints = |of: fn(&Entry) -> Option<i64>| Value::Ints(rows.iter().map(of).collect());
-    vec![
-        texts(|row| &row.entity_type),
-        texts(|row| &row.entity_id),
-        ints(|row| row.seq),
-        ints(|row| row.worker_seq),
-        ints(|row| Some(row.worker_last)),
-        texts(|row| &row.event_type),
-        texts(|row| row.source.as_str()),
-        texts(|row| &row.data),
-        ints(|row| Some(row.created_at.as_microsecond())),
-        rows.len().into(),
-    ]
-}
-
-pub(super) async fn upsert_counts(
-    tx: &mut Tx,
-    counts: &[(&str, &str, i64)],
-    now: Timestamp,
-) -> Result<(), Error> {
-    const CONFLICT: &str = "ON CONFLICT (sandbox_id, event_type) DO UPDATE SET \
-                            count = event_counts.count + excluded.count, last_at = excluded.last_at";
-    if counts.is_empty() {
-        return Ok(());
-    }
-    tx.writes += 1;
+/// What is known of each sandbox and of the type of its events; nothing of a sandbox that does not exist.
+pub(super) async fn streams(tx: &mut Tx, of: &[(&str, &str)]) -> Result<Vec<Row>, Error> {
+    // The last event by the index alone; a join would leave the planner free to read them all.
+    let last = |column: &str, and: &str| {
+        format!(
+            "(SELECT e.{column} FROM events e WHERE e.entity_id = s.id AND e.seq IS NOT NULL{and} \
+             ORDER BY e.seq DESC LIMIT 1) AS {column}"
+        )
+    };
+    let select = |event_type: &str| {
+        format!(
+            "SELECT {event_type} AS event_type, {}, {}, {}, {}",
+            Reporter::COLUMNS,
+            last("seq", ""),
+            last("worker_last", ""),
+            last("type_count", &format!(" AND e.event_type = {event_type}")),
+        )
+    };
     match &mut tx.conn {
         Conn::Sqlite(conn) => {
-            let sql = format!("INSERT INTO event_counts VALUES ($1, $2, $3, $4, $4) {CONFLICT}");
-            let rows = counts.iter().map(|(sandbox, kind, n)| params![*sandbox, *kind, *n, now]);
-            sqlite::execute_each(conn, &sql, rows)
+            let sql = format!("{} FROM sandboxes s WHERE s.id = $2", select("$1"));
+            let mut rows = Vec::with_capacity(of.len());
+            for (sandbox, event_type) in of {
+                rows.extend(sqlite::query(conn, &sql, params![*event_type, *sandbox])?);
+            }
+            Ok(rows)
         }
         Conn::Postgres(conn) => {
             let sql = format!(
-                "INSERT INTO event_counts SELECT s, t, n, $4, $4 \
-                 FROM unnest($1::text[], $2::text[], $3::bigint[]) AS r (s, t, n) {CONFLICT}"
+                "{} FROM unnest($1::text[], $2::text[]) AS asked (event_type, id) JOIN sandboxes s ON s.id = asked.id",
+                select("asked.event_type")
             );
-            let sandboxes = counts.iter().map(|c| c.0.to_owned()).collect::<Vec<_>>();
-            let kinds = counts.iter().map(|c| c.1.to_owned()).collect::<Vec<_>>();
-            let numbers = Value::Ints(counts.iter().map(|c| Some(c.2)).collect());
-            conn.execute(&sql, vec![sandboxes.into(), kinds.into(), numbers, now.into()]).await
+            let column = |at: fn(&(&str, &str)) -> String| of.iter().map(at).collect::<Vec<_>>();
+            conn.query(&sql, params![column(|of| of.1.to_owned()), column(|of| of.0.to_owned())]).await
         }
     }
 }

@@ -3,6 +3,7 @@
 //! The best task is found among the first of each project and class by an index (see `domain::score`), and among the
 //! few whose deadline is near; so the cost does not grow with the number of tasks that wait.
 
+use jiff::Timestamp;
 use omoi_protocol::{
     AgentId, Priority, ProjectId, ProviderKind, SandboxId, TaskId, TicketType, agent::Claim,
     sandbox::SandboxAttached,
@@ -10,9 +11,11 @@ use omoi_protocol::{
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx,
+    Error, Store, Tx, offer,
     sandbox::{self, NewSandbox},
-    task, ticket,
+    task::{self, COLUMNS},
+    ticket,
+    tx::{Conn, Statement},
     value::{Row, params},
 };
 use crate::domain::{
@@ -21,14 +24,14 @@ use crate::domain::{
     task::TaskState,
 };
 
-const READY: &str = "status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL";
-/// What a claim needs to know of a task: enough to score it and to take it.
-const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.status, t.generation, t.branch_name, t.title, \
-    t.unmet_dependencies, t.required_capabilities, t.priority, t.created_at, t.deadline_at, t.dependants_pending, \
-    t.retry_count, t.max_retries, k.number, k.ticket_type";
-const TICKET: &str = "LEFT JOIN tickets k ON k.id = t.ticket_id";
+pub(super) const READY: &str = "status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL";
+/// A project in which another task may run; `$1` is the limit of those without their own.
+const OPEN: &str = "p.archived = 0 AND p.live_sandboxes < COALESCE(p.max_concurrent, $1)";
+/// What names the branch of a task besides the task itself.
+pub(super) const TICKET_COLUMNS: &str = "k.number, k.ticket_type";
+pub(super) const TICKET: &str = "LEFT JOIN tickets k ON k.id = t.ticket_id";
 /// Tasks near their deadline that one claim looks at.
-const NEAR_DEADLINE_MAX: usize = 50;
+pub(super) const NEAR_DEADLINE_MAX: usize = 50;
 /// Where the first tasks ask for more than the claimer can do, this many are looked through.
 const PASSED_OVER_MAX: usize = 2000;
 
@@ -41,6 +44,15 @@ pub(super) struct Taken {
     pub project_id: ProjectId,
     pub generation: i64,
     pub branch_name: String,
+}
+
+impl Taken {
+    /// What makes it so.
+    pub fn statement(&self, now: Timestamp) -> Statement {
+        let sql = "UPDATE tasks SET status = 'assigned', generation = $2, branch_name = $3, not_before = NULL, \
+                   error_message = NULL, updated_at = $4 WHERE id = $1";
+        (sql, params![&self.id, self.generation, self.branch_name.as_str(), now])
+    }
 }
 
 impl Store {
@@ -56,8 +68,12 @@ impl Store {
                 labels: "{}".to_owned(),
                 order: None,
             };
+            // The offers know what a claim changes.
+            let offers = tx.offers.take();
             let attached = take(tx, &row, sandbox).await?;
-            let task = task::get(tx, &row.parse("id")?).await?;
+            tx.offers = offers.map(|offers| offers.without(&row)).transpose()?;
+            // The row is at hand, so nothing more is asked: on PostgreSQL all writes go out with the commit.
+            let task = task::assigned(tx, &row, &attached.sandbox)?;
             Ok(Some(Claim { task, sandbox: attached.sandbox, token: attached.token }))
         })
         .await
@@ -70,7 +86,7 @@ pub(super) async fn claim_this(
     id: &TaskId,
     sandbox: NewSandbox<'_>,
 ) -> Result<SandboxAttached, Error> {
-    let sql = format!("SELECT {COLUMNS} FROM tasks t {TICKET} WHERE t.id = $1");
+    let sql = format!("SELECT {COLUMNS}, {TICKET_COLUMNS} FROM tasks t {TICKET} WHERE t.id = $1");
     let row = tx.query_one(&sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
     let status: String = row.get("status")?;
     if status != TaskState::Pending.status().as_str() {
@@ -93,9 +109,6 @@ async fn take(tx: &mut Tx, row: &Row, sandbox: NewSandbox<'_>) -> Result<Sandbox
         id,
     };
     let id = &taken.id;
-    let sql = "UPDATE tasks SET status = 'assigned', generation = $2, branch_name = $3, not_before = NULL, \
-               error_message = NULL, updated_at = $4 WHERE id = $1";
-    tx.execute(sql, params![id, taken.generation, taken.branch_name.as_str(), tx.now]).await?;
     let attached = sandbox::insert(tx, sandbox, Some(&taken)).await?;
     let (holder, agent) = (&attached.sandbox.id, &attached.sandbox.agent_id);
     tx.tell(
@@ -141,45 +154,51 @@ async fn branch_of(tx: &mut Tx, id: &TaskId, row: &Row) -> Result<String, Error>
 
 /// The best task of all that the agent can do.
 async fn best(tx: &mut Tx, agent: &AgentId) -> Result<Option<Row>, Error> {
-    let open = "p.archived = 0 AND p.live_sandboxes < COALESCE(p.max_concurrent, $1)";
-    // The first of each project and class by the index alone; a join would leave the planner free to read them all.
+    let (mut rows, able) = match tx.conn {
+        Conn::Sqlite(_) => first(tx, agent).await?,
+        Conn::Postgres(_) => offer::first(tx, agent).await?,
+    };
+    if !rows.iter().all(|row| fits(row, &able)) {
+        // The long way round: the first tasks of all, in order.
+        let ready = READY.replace("AND ", "AND t.");
+        let sql = format!(
+            "SELECT {COLUMNS}, {TICKET_COLUMNS} FROM tasks t JOIN projects p ON p.id = t.project_id {TICKET} \
+             WHERE t.{ready} AND {OPEN} ORDER BY t.rank_class DESC, t.rank DESC LIMIT {PASSED_OVER_MAX}"
+        );
+        rows = tx.query(&sql, params![tx.rules.max_concurrent_per_project]).await?;
+    }
+    highest(tx, rows.into_iter().filter(|row| fits(row, &able)))
+}
+
+/// The first task of each project and class, those near their deadline, and what the agent can do.
+async fn first(tx: &mut Tx, agent: &AgentId) -> Result<(Vec<Row>, Vec<String>), Error> {
+    // The first of each by the index alone; a join would leave the planner free to read them all.
     let first = |class: i64| {
         format!(
             "SELECT (SELECT x.id FROM tasks x WHERE x.project_id = p.id AND x.rank_class = {class} AND x.{} \
-             ORDER BY x.rank DESC, x.id LIMIT 1) AS id FROM projects p WHERE {open}",
+             ORDER BY x.rank DESC, x.id LIMIT 1) AS id FROM projects p WHERE {OPEN}",
             READY.replace("AND ", "AND x.")
         )
     };
-    let ready = READY.replace("AND ", "AND t.");
     let near = format!(
-        "SELECT t.id FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.{ready} \
-         AND t.deadline_at IS NOT NULL AND t.deadline_at <= $2 AND {open} ORDER BY t.deadline_at \
-         LIMIT {NEAR_DEADLINE_MAX}"
+        "SELECT t.id FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.{} \
+         AND t.deadline_at IS NOT NULL AND t.deadline_at <= $2 AND {OPEN} ORDER BY t.deadline_at \
+         LIMIT {NEAR_DEADLINE_MAX}",
+        READY.replace("AND ", "AND t.")
     );
-    let sql = format!("{} UNION ALL {} UNION ALL SELECT id FROM ({near}) AS near", first(0), first(1));
+    let sql = format!(
+        "SELECT {COLUMNS}, {TICKET_COLUMNS}, a.capabilities AS able FROM agents a LEFT JOIN \
+         ({} UNION ALL {} UNION ALL SELECT id FROM ({near}) AS near) AS front ON front.id IS NOT NULL \
+         LEFT JOIN tasks t ON t.id = front.id {TICKET} WHERE a.id = $3",
+        first(0),
+        first(1)
+    );
     let window = tx.now + tx.rules.weights.deadline_window;
     let per_project = tx.rules.max_concurrent_per_project;
-    let candidates = tx.query(&sql, params![per_project, window]).await?;
-    let ids: Vec<Option<String>> = candidates.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
-    let ids: Vec<String> = ids.into_iter().flatten().collect();
-
-    // What the agent can do comes with the answer: one question for both.
-    let sql = format!(
-        "SELECT {COLUMNS}, a.capabilities AS able FROM agents a LEFT JOIN tasks t ON t.id = ANY($2) {TICKET} \
-         WHERE a.id = $1"
-    );
-    let mut rows = tx.query(&sql, params![agent, ids]).await?;
-    let able: Vec<String> = rows.first().ok_or_else(|| Error::not_found("agent", agent))?.json("able")?;
+    let mut rows = tx.query(&sql, params![per_project, window, agent]).await?;
+    let able = rows.first().ok_or_else(|| Error::not_found("agent", agent))?.json("able")?;
     rows.retain(|row| row.get::<Option<String>>("id").is_ok_and(|id| id.is_some()));
-    if !rows.iter().all(|row| fits(row, &able)) {
-        // The long way round: the first tasks of all, in order.
-        let sql = format!(
-            "SELECT {COLUMNS} FROM tasks t JOIN projects p ON p.id = t.project_id {TICKET} WHERE t.{ready} \
-             AND {open} ORDER BY t.rank_class DESC, t.rank DESC LIMIT {PASSED_OVER_MAX}"
-        );
-        rows = tx.query(&sql, params![per_project]).await?;
-    }
-    highest(tx, rows.into_iter().filter(|row| fits(row, &able)))
+    Ok((rows, able))
 }
 
 /// Highest score, and of equals the oldest.

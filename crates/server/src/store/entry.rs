@@ -20,10 +20,14 @@ pub struct Entry {
     /// The worker's last number as of this event.
     pub worker_last: i64,
     pub event_type: String,
+    /// How many events of its type the sandbox has with this one.
+    pub type_count: i64,
     pub source: EventSource,
     /// A JSON object.
     pub data: String,
     pub created_at: Timestamp,
+    /// Why the event changed nothing, when it meant to.
+    pub refused: Option<Cow<'static, str>>,
 }
 
 impl Entry {
@@ -42,9 +46,11 @@ impl Entry {
             worker_seq: None,
             worker_last: 0,
             event_type: event_type.to_owned(),
+            type_count: 0,
             source: EventSource::System,
             data: payload.to_string(),
             created_at: now,
+            refused: None,
         }
     }
 
@@ -57,9 +63,11 @@ impl Entry {
             worker_seq: row.get("worker_seq")?,
             worker_last: row.get("worker_last")?,
             event_type: row.get("event_type")?,
+            type_count: row.get("type_count")?,
             source: row.parse("source")?,
             data: row.get("data")?,
             created_at: row.get("created_at")?,
+            refused: row.get::<Option<String>>("refused")?.map(Cow::Owned),
         })
     }
 }

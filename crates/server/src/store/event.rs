@@ -2,7 +2,6 @@
 //! means for its task happens in the transaction that stores it.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, btree_map::Entry as Slot};
 
 use jiff::Timestamp;
 use omoi_protocol::{
@@ -16,8 +15,8 @@ use super::{
     Error, Store, Tx,
     entry::Entry,
     job::Answer,
-    keep, message,
-    sandbox::{self, Reporter},
+    keep, message, sandbox,
+    stream::{self, Stream},
     system, transition,
     value::{Row, params},
 };
@@ -37,9 +36,9 @@ pub struct Append {
 /// Where an event went.
 enum Placed {
     /// Into the outbox, at this index.
-    New { row: usize, refused: Option<&'static str> },
+    New { row: usize },
     /// It was there already: the worker repeats itself.
-    Known { pos: i64, seq: i64, at: Timestamp },
+    Known { pos: i64, seq: i64, at: Timestamp, refused: Option<String> },
 }
 
 impl Append {
@@ -56,22 +55,23 @@ impl Append {
         if self.answer.is_some() {
             return;
         }
-        let received = self.events.iter().zip(&self.placed).map(|(event, placed)| {
+        let received = self.events.iter_mut().zip(self.placed.drain(..)).map(|(event, placed)| {
             let (pos, seq, timestamp, refused) = match placed {
-                Placed::New { row, refused } => {
-                    let row = &rows[*row];
-                    (row.pos, row.seq.unwrap_or(0), row.created_at, *refused)
+                Placed::New { row } => {
+                    let row = &rows[row];
+                    let refused = row.refused.as_deref().map(str::to_owned);
+                    (row.pos, row.seq.unwrap_or(0), row.created_at, refused)
                 }
-                Placed::Known { pos, seq, at } => (*pos, *seq, *at, None),
+                Placed::Known { pos, seq, at, refused } => (pos, seq, at, refused),
             };
             EventReceived {
                 status: "received".to_owned(),
                 sandbox_id: self.sandbox_id.clone(),
-                event_type: event.event_type.clone(),
+                event_type: std::mem::take(&mut event.event_type),
                 event_id: EventId(pos),
                 seq,
                 timestamp,
-                refused: refused.map(str::to_owned),
+                refused,
             }
         });
         self.answer = Some(Ok(received.collect()));
@@ -83,21 +83,11 @@ impl Append {
     }
 }
 
-/// What is known of a sandbox while a batch is put together.
-struct Stream {
-    reporter: Reporter,
-    last_seq: i64,
-    last_worker_seq: i64,
-    heard: bool,
-    beat: bool,
-    counts: BTreeMap<String, i64>,
-}
-
 pub(super) async fn append_all(tx: &mut Tx, appends: &mut [&mut Append]) -> Result<(), Error> {
     if appends.is_empty() {
         return Ok(());
     }
-    let mut streams = streams(tx, appends).await?;
+    let mut streams = stream::load(tx, appends).await?;
     for append in appends {
         append.placed.clear();
         append.answer = None;
@@ -111,46 +101,10 @@ pub(super) async fn append_all(tx: &mut Tx, appends: &mut [&mut Append]) -> Resu
             Ok(()) => {}
         }
     }
-    count(tx, &streams).await?;
-    let heard: Vec<_> = streams.values().filter(|s| s.heard).map(|s| (&s.reporter, s.beat)).collect();
-    sandbox::heard(tx, &heard).await
-}
-
-async fn streams(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<SandboxId, Stream>, Error> {
-    let mut ids: Vec<String> = appends.iter().map(|a| a.sandbox_id.to_string()).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    // The last event by the index alone; a join would leave the planner free to read them all.
-    let last = |column: &str| {
-        format!(
-            "(SELECT e.{column} FROM events e WHERE e.entity_id = s.id AND e.seq IS NOT NULL \
-             ORDER BY e.seq DESC LIMIT 1)"
-        )
-    };
-    let rows = tx
-        .query(
-            &format!(
-                "SELECT s.id, s.task_id, s.status, s.generation, s.reports_until, {} AS seq, {} AS worker_last \
-                 FROM sandboxes s WHERE s.id = ANY($1)",
-                last("seq"),
-                last("worker_last"),
-            ),
-            params![ids],
-        )
-        .await?;
-    let stream = |row: &Row| {
-        let reporter = Reporter::read(row)?;
-        let stream = Stream {
-            last_seq: row.get::<Option<i64>>("seq")?.unwrap_or(0),
-            last_worker_seq: row.get::<Option<i64>>("worker_last")?.unwrap_or(0),
-            heard: false,
-            beat: false,
-            counts: BTreeMap::new(),
-            reporter,
-        };
-        Ok((stream.reporter.id.clone(), stream))
-    };
-    rows.iter().map(stream).collect()
+    let heard = streams.values_mut().filter(|s| s.heard).map(|s| (&mut s.reporter, s.beat)).collect();
+    sandbox::heard(tx, heard).await?;
+    stream::keep(tx, streams);
+    Ok(())
 }
 
 /// Checks everything before it changes anything: a refused append leaves no trace.
@@ -212,7 +166,7 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
         .find(|(_, row)| row.worker_seq == Some(n) && row.entity_id == sandbox.as_str());
     if let Some((at, row)) = waiting {
         return if same(&row.event_type, row.source, &row.data) {
-            Ok(Placed::New { row: at, refused: None })
+            Ok(Placed::New { row: at })
         } else {
             Err(other())
         };
@@ -221,7 +175,7 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
     let unnumbered = stream.last_seq - stream.last_worker_seq;
     let row = tx
         .query_one(
-            "SELECT pos, seq, event_type, source, data, created_at FROM events WHERE entity_id = $1 \
+            "SELECT pos, seq, event_type, source, data, created_at, refused FROM events WHERE entity_id = $1 \
              AND seq IS NOT NULL AND seq >= $2 AND seq <= $3 AND worker_seq = $2",
             params![sandbox, n, n.saturating_add(unnumbered)],
         )
@@ -230,7 +184,12 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
         Some(row)
             if same(&row.get::<String>("event_type")?, row.parse("source")?, &row.get::<String>("data")?) =>
         {
-            Ok(Placed::Known { pos: row.get("pos")?, seq: row.get("seq")?, at: row.get("created_at")? })
+            Ok(Placed::Known {
+                pos: row.get("pos")?,
+                seq: row.get("seq")?,
+                at: row.get("created_at")?,
+                refused: row.get("refused")?,
+            })
         }
         // A number below the first one that was ever sent.
         None => Err(Error::SequenceGap { got: n, expected: 1 }),
@@ -245,10 +204,7 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
     if let Some(n) = event.worker_seq {
         stream.last_worker_seq = n;
     }
-    match stream.counts.entry(event.event_type.clone()) {
-        Slot::Vacant(slot) => *slot.insert(0) += 1,
-        Slot::Occupied(mut slot) => *slot.get_mut() += 1,
-    }
+    let type_count = stream.count(&event.event_type);
     let seq = stream.last_seq;
     let data = keep::extract(tx, &stream.reporter, seq, event).await?;
     let mut refused = None;
@@ -270,20 +226,13 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
         worker_seq: event.worker_seq,
         worker_last: stream.last_worker_seq,
         event_type: event.event_type.clone(),
+        type_count,
         source: event.source,
         data,
         created_at: tx.now,
+        refused: refused.map(Cow::Borrowed),
     });
-    Ok(Placed::New { row: tx.rows.len() - 1, refused })
-}
-
-async fn count(tx: &mut Tx, streams: &HashMap<SandboxId, Stream>) -> Result<(), Error> {
-    let now = tx.now();
-    let counts: Vec<_> = streams
-        .values()
-        .flat_map(|s| s.counts.iter().map(move |(kind, n)| (s.reporter.id.as_str(), kind.as_str(), *n)))
-        .collect();
-    super::bulk::upsert_counts(tx, &counts, now).await
+    Ok(Placed::New { row: tx.rows.len() - 1 })
 }
 
 impl Store {
@@ -306,10 +255,10 @@ impl Store {
     pub async fn event_page(&self, id: &SandboxId, ask: EventAsk) -> Result<EventPage, Error> {
         let id = id.clone();
         self.read(async move |tx| {
-            let counts = Counts::read(tx, &id).await?;
+            sandbox::must_exist(tx, &id).await?;
             let total_count = match &ask.event_type {
-                Some(kind) => counts.of(kind),
-                None => counts.total(),
+                Some(kind) => total_of(tx, &id, kind).await?,
+                None => total(tx, &id).await?,
             };
             Ok(EventPage {
                 events: ask.page(tx, &id, total_count).await?,
@@ -324,7 +273,8 @@ impl Store {
     pub async fn event_trajectory(&self, id: &SandboxId, ask: TrajectoryAsk) -> Result<Trajectory, Error> {
         let id = id.clone();
         self.read(async move |tx| {
-            let counts = Counts::read(tx, &id).await?;
+            sandbox::must_exist(tx, &id).await?;
+            let (total_events, heartbeat_summary) = (total(tx, &id).await?, heartbeats(tx, &id).await?);
             let cursor = match ask.cursor {
                 Some(cursor) => Some(seq_of(tx, &id, cursor).await?),
                 None => None,
@@ -333,15 +283,14 @@ impl Store {
             if ask.newer {
                 events.reverse();
             }
-            let heartbeats = counts.heartbeats();
             Ok(Trajectory {
                 sandbox_id: id.clone(),
-                total_events: counts.total(),
-                trajectory_events: counts.total() - heartbeats.count,
+                total_events,
+                trajectory_events: total_events - heartbeat_summary.count,
                 next_cursor: events.last().filter(|_| has_more && !ask.newer).map(|e| e.id),
                 prev_cursor: events.first().map(|e| e.id),
                 has_more,
-                heartbeat_summary: heartbeats,
+                heartbeat_summary,
                 events,
             })
         })
@@ -353,8 +302,8 @@ impl Store {
         self.read(async move |tx| {
             let rows = tx
                 .query(
-                    "SELECT pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, source, data, created_at \
-                     FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
+                    "SELECT pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, source, data, \
+                     created_at, refused FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
                     params![pos, limit],
                 )
                 .await?;
@@ -466,35 +415,41 @@ pub(super) async fn seq_of(tx: &mut Tx, id: &SandboxId, event: EventId) -> Resul
     row.ok_or_else(|| Error::not_found("event of that sandbox", event))?.get("seq")
 }
 
-struct Counts(Vec<(String, i64, Timestamp, Timestamp)>);
+/// Numbers are dense, so the last one says how many there are.
+async fn total(tx: &mut Tx, id: &SandboxId) -> Result<i64, Error> {
+    let sql = "SELECT seq FROM events WHERE entity_id = $1 AND seq IS NOT NULL ORDER BY seq DESC LIMIT 1";
+    tx.query_one(sql, params![id]).await?.map_or(Ok(0), |row| row.get("seq"))
+}
 
-impl Counts {
-    async fn read(tx: &mut Tx, id: &SandboxId) -> Result<Self, Error> {
-        sandbox::must_exist(tx, id).await?;
-        let sql = "SELECT event_type, count, first_at, last_at FROM event_counts WHERE sandbox_id = $1";
-        let rows = tx.query(sql, params![id]).await?;
-        let read = |row: &Row| {
-            Ok((row.get("event_type")?, row.get("count")?, row.get("first_at")?, row.get("last_at")?))
-        };
-        rows.iter().map(read).collect::<Result<_, Error>>().map(Self)
-    }
+async fn total_of(tx: &mut Tx, id: &SandboxId, event_type: &str) -> Result<i64, Error> {
+    Ok(outermost(tx, id, event_type, "DESC").await?.map_or(0, |(count, _)| count))
+}
 
-    fn total(&self) -> i64 {
-        self.0.iter().map(|c| c.1).sum()
-    }
+/// The first or the last event of a type: its number among its like, and when it came.
+async fn outermost(
+    tx: &mut Tx,
+    id: &SandboxId,
+    event_type: &str,
+    order: &str,
+) -> Result<Option<(i64, Timestamp)>, Error> {
+    let sql = format!(
+        "SELECT type_count, created_at FROM events WHERE entity_id = $1 AND event_type = $2 AND seq IS NOT NULL \
+         ORDER BY seq {order} LIMIT 1"
+    );
+    let row = tx.query_one(&sql, params![id, event_type]).await?;
+    row.map(|row| Ok((row.get("type_count")?, row.get("created_at")?))).transpose()
+}
 
-    fn of(&self, kind: &str) -> i64 {
-        self.0.iter().filter(|c| c.0 == kind).map(|c| c.1).sum()
+async fn heartbeats(tx: &mut Tx, id: &SandboxId) -> Result<HeartbeatSummary, Error> {
+    let mut summary = HeartbeatSummary { count: 0, first_heartbeat: None, last_heartbeat: None };
+    for kind in report::TRAJECTORY_NOISE {
+        let Some((count, last)) = outermost(tx, id, kind, "DESC").await? else { continue };
+        let first = outermost(tx, id, kind, "ASC").await?.map_or(last, |(_, first)| first);
+        summary.count += count;
+        summary.first_heartbeat = Some(summary.first_heartbeat.map_or(first, |other| other.min(first)));
+        summary.last_heartbeat = Some(summary.last_heartbeat.map_or(last, |other| other.max(last)));
     }
-
-    fn heartbeats(&self) -> HeartbeatSummary {
-        let beats = || self.0.iter().filter(|c| report::is_trajectory_noise(&c.0));
-        HeartbeatSummary {
-            count: beats().map(|c| c.1).sum(),
-            first_heartbeat: beats().map(|c| c.2).min(),
-            last_heartbeat: beats().map(|c| c.3).max(),
-        }
-    }
+    Ok(summary)
 }
 
 fn stored(row: &Row, id: &SandboxId) -> Result<StoredEvent, Error> {

@@ -1,6 +1,12 @@
 //! Migrations: forward only, run at start, one process at a time.
 
-use super::{Error, Tx, postgres::MIGRATION_LOCK, sqlite, tx::Conn, value::params};
+use super::{
+    Error, Tx,
+    postgres::{self, MIGRATION_LOCK},
+    sqlite,
+    tx::Conn,
+    value::params,
+};
 
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001_foundation.sql")),
@@ -54,7 +60,7 @@ pub(super) async fn version(tx: &mut Tx) -> Result<i64, Error> {
 async fn batch(tx: &mut Tx, sql: &str) -> Result<(), Error> {
     match &mut tx.conn {
         Conn::Sqlite(conn) => sqlite::batch(conn, &sqlite::migration(sql)),
-        Conn::Postgres(conn) => conn.batch(sql).await,
+        Conn::Postgres(conn) => conn.batch(&postgres::migration(sql)).await,
     }
 }
 

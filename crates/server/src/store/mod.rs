@@ -12,6 +12,7 @@ mod audit;
 mod blob;
 mod bulk;
 mod call;
+mod checkpoint;
 mod claim;
 mod command;
 mod cost;
@@ -24,6 +25,7 @@ mod job;
 mod keep;
 mod message;
 mod migrate;
+mod offer;
 mod place;
 mod postgres;
 mod project;
@@ -32,6 +34,7 @@ mod rules;
 mod sandbox;
 mod spend;
 mod sqlite;
+mod stream;
 mod system;
 mod task;
 mod thread;
@@ -61,7 +64,7 @@ pub use self::{
     rules::Rules,
     sandbox::SandboxFilter,
     task::TaskFilter,
-    token::{Bearer, hash as token_hash},
+    token::{Bearer, Hash as TokenHash, hash as token_hash},
     tx::Tx,
 };
 pub(crate) use ask::Ask;

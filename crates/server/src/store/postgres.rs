@@ -13,7 +13,7 @@ use tokio_postgres::{
 };
 
 use super::{
-    Error,
+    Error, tx,
     value::{Row, Value},
 };
 
@@ -75,6 +75,7 @@ impl Address {
             silent: false,
             statements: HashMap::new(),
             pending: Vec::new(),
+            transaction_id: None,
         };
         let limit = self.statement_timeout.as_millis();
         // Every query has its index, whatever the statistics of a table that has just grown say; and none is long
@@ -158,20 +159,28 @@ pub(super) struct PgConn {
     statements: HashMap<String, Statement>,
     /// Said with the next question, so that many statements cost one round trip.
     pending: Vec<Pending>,
+    /// Of the transaction that writes, once it has begun.
+    transaction_id: Option<i64>,
 }
 
 /// A statement nobody waits for the answer of. If it fails, so does the next question.
 enum Pending {
-    Plain(String),
+    Begin(Statement),
     Prepared(Statement, Vec<Value>),
 }
 
 impl Pending {
-    async fn say(&self, client: &Client) -> Result<(), tokio_postgres::Error> {
+    /// The beginning tells the id of the transaction. It is given out under the lock, and to all that write: if it
+    /// follows the last one of ours, nobody else has written between the two.
+    async fn say(&self, client: &Client) -> Result<Option<i64>, tokio_postgres::Error> {
         match self {
-            Self::Plain(sql) => client.batch_execute(sql).await,
+            Self::Begin(lock) => {
+                let (begun, locked) = join(client.batch_execute("BEGIN"), client.query_one(lock, &[])).await;
+                begun?;
+                locked?.try_get(0).map(Some)
+            }
             Self::Prepared(statement, params) => {
-                client.execute(statement, &borrowed(params)).await.map(|_| ())
+                client.execute(statement, &borrowed(params)).await.map(|_| None)
             }
         }
     }
@@ -201,7 +210,9 @@ impl PgConn {
         let said = join_all(pending.iter().map(|pending| pending.say(client)));
         match tokio::time::timeout(self.patience, join(said, question(client))).await {
             Ok((said, answer)) => {
-                said.into_iter().collect::<Result<(), _>>().map_err(fault)?;
+                for said in said {
+                    self.transaction_id = said.map_err(fault)?.or(self.transaction_id);
+                }
                 answer.map_err(fault)
             }
             Err(_) => {
@@ -215,9 +226,22 @@ impl PgConn {
         self.ask(async |client| client.batch_execute(sql).await).await
     }
 
-    pub fn begin_writing(&mut self) {
-        let sql = format!("BEGIN; SELECT pg_advisory_xact_lock({WRITE_LOCK})");
-        self.pending = vec![Pending::Plain(sql)];
+    pub async fn begin_writing(&mut self) -> Result<(), Error> {
+        self.transaction_id = None;
+        self.pending.clear();
+        // First the lock, then the id.
+        let lock =
+            self.prepared(&format!("SELECT txid_current() FROM pg_advisory_xact_lock({WRITE_LOCK})")).await?;
+        self.pending.push(Pending::Begin(lock));
+        Ok(())
+    }
+
+    /// Of the transaction that writes; asks for nothing if it is known.
+    pub async fn transaction_id(&mut self) -> Result<i64, Error> {
+        if self.transaction_id.is_none() {
+            self.ask(async |_| Ok(())).await?;
+        }
+        self.transaction_id.ok_or_else(|| Error::corrupt("txid_current", "missing"))
     }
 
     pub async fn rollback(&mut self) -> Result<(), Error> {
@@ -233,12 +257,15 @@ impl PgConn {
 
     /// The last question of a transaction and its commit, in one round trip. If the question fails, the commit
     /// undoes the transaction.
-    pub async fn query_and_commit(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+    pub async fn query_and_commit(
+        &mut self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
         let statement = self.prepared(sql).await?;
-        let params = borrowed(&params);
         let (rows, committed) = self
             .ask(async |client| {
-                Ok(join(client.query(&statement, &params), client.batch_execute("COMMIT")).await)
+                Ok(join(client.query(&statement, params), client.batch_execute("COMMIT")).await)
             })
             .await?;
         let rows = rows.map_err(fault)?;
@@ -260,6 +287,39 @@ impl PgConn {
         self.statements.insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }
+}
+
+/// Texts are compared byte by byte, as SQLite does, whatever language the database speaks: the order of ids is then
+/// the same everywhere, and found faster.
+pub(super) fn migration(sql: &str) -> String {
+    sql.replace(" TEXT", " TEXT COLLATE \"C\"")
+}
+
+/// All but the last become parts of it, with their values numbered on.
+pub(super) fn as_one(statements: Vec<tx::Statement>) -> (String, Vec<Value>) {
+    let (mut sql, mut values) = (String::new(), Vec::new());
+    let last = statements.len().saturating_sub(1);
+    for (at, (text, params)) in statements.into_iter().enumerate() {
+        let numbered = numbered_from(text, values.len());
+        let word = if at == 0 { "WITH" } else { "," };
+        match at == last {
+            true => sql.push_str(&numbered),
+            false => sql.push_str(&format!("{word} part{at} AS ({numbered}) ")),
+        }
+        values.extend(params);
+    }
+    (sql, values)
+}
+
+fn numbered_from(sql: &str, first: usize) -> String {
+    let mut parts = sql.split('$');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+        let number = part[..digits].parse::<usize>().map_or(0, |n| n + first);
+        out.push_str(&format!("${number}{}", &part[digits..]));
+    }
+    out
 }
 
 fn read(statement: &Statement, rows: &[tokio_postgres::Row]) -> Result<Vec<Row>, Error> {
@@ -343,5 +403,27 @@ impl<'a> FromSql<'a> for Value {
                 | Type::VARCHAR
                 | Type::NAME
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Value, as_one};
+
+    #[test]
+    fn statements_said_as_one_keep_their_values() {
+        let statements = vec![
+            ("UPDATE a SET x = $2 WHERE id = $1", vec![Value::Int(1), Value::Int(2)]),
+            ("INSERT INTO b VALUES ($1)", vec![Value::Int(3)]),
+            ("INSERT INTO c VALUES ($1, 'z', $2)", vec![Value::Int(4), Value::Int(5)]),
+        ];
+        let (sql, values) = as_one(statements);
+        assert_eq!(
+            sql,
+            "WITH part0 AS (UPDATE a SET x = $2 WHERE id = $1) , part1 AS (INSERT INTO b VALUES ($3)) \
+             INSERT INTO c VALUES ($4, 'z', $5)"
+        );
+        assert_eq!(values, (1..=5).map(Value::Int).collect::<Vec<_>>());
+        assert_eq!(as_one(vec![("DELETE FROM a", vec![])]).0, "DELETE FROM a");
     }
 }

@@ -30,9 +30,12 @@ pub(super) struct Reporter {
     pub status: SandboxStatus,
     pub generation: i64,
     pub reports_until: Option<Timestamp>,
+    pub lease_expires_at: Option<Timestamp>,
 }
 
 impl Reporter {
+    pub const COLUMNS: &str = "s.id, s.task_id, s.status, s.generation, s.reports_until, s.lease_expires_at";
+
     pub fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
             id: row.parse("id")?,
@@ -40,12 +43,13 @@ impl Reporter {
             status: row.parse("status")?,
             generation: row.get("generation")?,
             reports_until: row.get("reports_until")?,
+            lease_expires_at: row.get("lease_expires_at")?,
         })
     }
 
     pub async fn load(tx: &mut Tx, id: &SandboxId) -> Result<Self, Error> {
-        let sql = "SELECT id, task_id, status, generation, reports_until FROM sandboxes WHERE id = $1";
-        let row = tx.query_one(sql, params![id]).await?;
+        let sql = format!("SELECT {} FROM sandboxes s WHERE s.id = $1", Self::COLUMNS);
+        let row = tx.query_one(&sql, params![id]).await?;
         let reporter = Self::read(&row.ok_or_else(|| Error::not_found("sandbox", id))?)?;
         if reporter.reports_until.is_some_and(|until| until <= tx.now()) {
             return Err(Error::TokenEnded);
@@ -59,24 +63,31 @@ pub(super) async fn must_exist(tx: &mut Tx, id: &SandboxId) -> Result<(), Error>
     row.map(|_| ()).ok_or_else(|| Error::not_found("sandbox", id))
 }
 
-/// A sign of life renews the lease of a live sandbox.
-pub(super) async fn heard(tx: &mut Tx, from: &[(&Reporter, bool)]) -> Result<(), Error> {
+/// A sign of life renews the lease of a live sandbox. Of each it is said whether it was a heartbeat.
+pub(super) async fn heard(tx: &mut Tx, from: Vec<(&mut Reporter, bool)>) -> Result<(), Error> {
     let now = tx.now();
     let renewed = now + tx.rules.lease_duration;
-    for (beats, column) in [(true, ", last_heartbeat_at = $2"), (false, "")] {
-        let alive = from.iter().filter(|(r, beat)| *beat == beats && r.status.is_live());
-        let ids: Vec<String> = alive.map(|(r, _)| r.id.to_string()).collect();
-        if ids.is_empty() {
+    // A busy stream renews seldom: the lease is long against the time between two events.
+    let due = now + tx.rules.lease_duration * 3 / 4;
+    let (mut beating, mut speaking) = (Vec::new(), Vec::new());
+    for (reporter, beat) in from.into_iter().filter(|(reporter, _)| reporter.status.is_live()) {
+        if beat {
+            beating.push(reporter.id.to_string());
+        } else if reporter.lease_expires_at.is_some_and(|end| end < due) {
+            speaking.push(reporter.id.to_string());
+        } else {
             continue;
         }
-        // A busy stream renews seldom: the lease is long against the time between two events.
-        let due = now + tx.rules.lease_duration * 3 / 4;
-        let when = if beats { "" } else { "AND lease_expires_at < $2" };
-        let second = if beats { now } else { due };
-        let sql = format!(
-            "UPDATE sandboxes SET lease_expires_at = $1{column} WHERE id = ANY($3) AND live = 1 {when}"
-        );
-        tx.execute(&sql, params![renewed, second, ids]).await?;
+        reporter.lease_expires_at = Some(renewed);
+    }
+    if !beating.is_empty() {
+        let sql = "UPDATE sandboxes SET lease_expires_at = $1, last_heartbeat_at = $2 \
+                   WHERE id = ANY($3) AND live = 1";
+        tx.execute_known(sql, params![renewed, now, beating]).await?;
+    }
+    if !speaking.is_empty() {
+        let sql = "UPDATE sandboxes SET lease_expires_at = $1 WHERE id = ANY($2) AND live = 1";
+        tx.execute_known(sql, params![renewed, speaking]).await?;
     }
     Ok(())
 }
@@ -86,7 +97,7 @@ pub(super) async fn set_running(tx: &mut Tx, of: &mut Reporter) -> Result<(), Er
     of.status = SandboxStatus::Running;
     let sql =
         "UPDATE sandboxes SET status = 'running', started_at = $2 WHERE id = $1 AND status = 'creating'";
-    tx.execute(sql, params![&of.id, tx.now]).await?;
+    tx.execute_known(sql, params![&of.id, tx.now]).await?;
     Ok(())
 }
 
@@ -169,7 +180,12 @@ pub(super) async fn insert(
         place_error: None,
         cost_usd: 0.0,
     };
-    tx.execute(
+    let (token, token_stored) = token::for_sandbox(&sandbox.id, tx.now)?;
+    let taken = task.map(|task| task.statement(tx.now));
+    let counted = sandbox.project_id.as_ref().map(|project| {
+        ("UPDATE projects SET live_sandboxes = live_sandboxes + 1 WHERE id = $1", params![project])
+    });
+    let stored = (
         "INSERT INTO sandboxes (id, task_id, project_id, agent_id, provider, status, live, generation, \
          lease_expires_at, branch_name, labels, created_at, place, wish) \
          VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11, $12, $13)",
@@ -188,13 +204,9 @@ pub(super) async fn insert(
             sandbox.place.as_str(),
             order.map(|o| o.wish.as_str()),
         ],
-    )
-    .await?;
-    if let Some(project) = &sandbox.project_id {
-        let sql = "UPDATE projects SET live_sandboxes = live_sandboxes + 1 WHERE id = $1";
-        tx.execute(sql, params![project]).await?;
-    }
-    let token = token::insert_for_sandbox(tx, &sandbox.id).await?;
+    );
+    let statements = taken.into_iter().chain(counted).chain([stored, token_stored]);
+    tx.execute_together(statements.collect()).await?;
     Ok(SandboxAttached { sandbox, token })
 }
 

@@ -31,7 +31,7 @@ pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, reader: bool) ->
         &format!(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; \
              PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; \
-             PRAGMA wal_autocheckpoint = 2000; PRAGMA query_only = {};",
+             PRAGMA query_only = {};",
             u8::from(reader)
         ),
     )?;
@@ -40,6 +40,12 @@ pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, reader: bool) ->
 
 pub(super) fn batch(conn: &Connection, sql: &str) -> Result<(), Error> {
     conn.execute_batch(sql).map_err(fault)
+}
+
+/// Changes whenever another connection, of this process or another, has written.
+pub(super) fn data_version(conn: &Connection) -> Result<i64, Error> {
+    let mut statement = conn.prepare_cached("PRAGMA data_version").map_err(fault)?;
+    statement.query_row([], |row| row.get(0)).map_err(fault)
 }
 
 pub(super) fn backup(path: &Path, synchronous: SqliteSynchronous, to: &Path) -> Result<(), Error> {
@@ -69,16 +75,15 @@ pub(super) fn query(conn: &Connection, sql: &str, params: Vec<Value>) -> Result<
 }
 
 /// Runs one statement for each row, prepared once.
-pub(super) fn execute_each(
+pub(super) fn execute_each<R>(
     conn: &Connection,
     sql: &str,
-    rows: impl Iterator<Item = Vec<Value>>,
+    rows: impl Iterator<Item = R>,
+    bind: impl Fn(&mut Statement<'_>, R) -> rusqlite::Result<()>,
 ) -> Result<(), Error> {
     let mut statement = prepare(conn, sql, vec![])?;
     for row in rows {
-        for (at, value) in row.into_iter().enumerate() {
-            bind(&mut statement, at + 1, value).map_err(fault)?;
-        }
+        bind(&mut statement, row).map_err(fault)?;
         statement.raw_execute().map_err(fault)?;
     }
     Ok(())
@@ -175,7 +180,6 @@ mod plan {
 
     const GROWING: &[&str] = &[
         "events",
-        "event_counts",
         "tasks",
         "sandboxes",
         "messages",

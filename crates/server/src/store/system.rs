@@ -6,12 +6,13 @@ use std::borrow::Cow;
 use omoi_protocol::{EventSource, SandboxId};
 use serde_json::Value as Json;
 
-use super::{Error, Tx, bulk, entry::Entry, value::params};
+use super::{Error, Tx, entry::Entry, value::params};
 
 pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: &Json) -> Result<(), Error> {
     let (seq, worker_last) = last(tx, id).await?;
-    let now = tx.now();
-    bulk::upsert_counts(tx, &[(id.as_str(), event_type, 1)], now).await?;
+    let type_count = last_of_type(tx, id, event_type).await? + 1;
+    // The next batch of its worker has to ask where the stream stands.
+    tx.memory.forget_one(id);
     tx.writes += 1;
     tx.rows.push(Entry {
         pos: 0,
@@ -21,9 +22,11 @@ pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: 
         worker_seq: None,
         worker_last,
         event_type: event_type.to_owned(),
+        type_count,
         source: EventSource::System,
         data: data.to_string(),
-        created_at: now,
+        refused: None,
+        created_at: tx.now(),
     });
     Ok(())
 }
@@ -40,4 +43,16 @@ async fn last(tx: &mut Tx, id: &SandboxId) -> Result<(i64, i64), Error> {
         Some(row) => Ok((row.get("seq")?, row.get("worker_last")?)),
         None => Ok((0, 0)),
     }
+}
+
+/// How many of its like there are.
+async fn last_of_type(tx: &mut Tx, id: &SandboxId, event_type: &str) -> Result<i64, Error> {
+    let alike =
+        |row: &&Entry| row.seq.is_some() && row.entity_id == id.as_str() && row.event_type == event_type;
+    if let Some(row) = tx.rows.iter().rev().find(alike) {
+        return Ok(row.type_count);
+    }
+    let sql = "SELECT type_count FROM events WHERE entity_id = $1 AND event_type = $2 AND seq IS NOT NULL \
+               ORDER BY seq DESC LIMIT 1";
+    tx.query_one(sql, params![id, event_type]).await?.map_or(Ok(0), |row| row.get("type_count"))
 }

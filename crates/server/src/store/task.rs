@@ -2,7 +2,7 @@
 
 use omoi_protocol::{
     DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, TaskId, TaskStatus, TicketId,
-    sandbox::{TaskComplete, TaskCompleted},
+    sandbox::{Sandbox, TaskComplete, TaskCompleted},
     task::{NewTask, SetTimeout, Task, TaskPatch, TimeoutStatus},
 };
 use serde_json::{Value as Json, json};
@@ -19,15 +19,17 @@ use crate::domain::{
     task::TaskEvent,
 };
 
-const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task_id, t.phase_id, t.task_type, t.title, \
+pub(super) const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task_id, t.phase_id, t.task_type, t.title, \
     t.description, t.priority, t.status, t.generation, t.branch_name, t.dependency_policy, t.unmet_dependencies, \
     t.dependants_pending, t.required_capabilities, t.owned_files, t.retry_count, t.max_retries, t.not_before, \
     t.timeout_seconds, t.deadline_at, t.execution_config, t.result, t.failure_kind, t.error_message, t.created_at, \
     t.updated_at, t.started_at, t.completed_at, t.waiting_reason, \
     (SELECT m.spent FROM spend m WHERE m.level = 'task' AND m.entity_id = t.id) AS spent, \
-    (SELECT s.id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS sandbox_id, \
-    (SELECT s.agent_id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS agent_id, \
     (SELECT string_agg(d.depends_on, ',') FROM dependencies d WHERE d.task_id = t.id) AS depends_on";
+/// Who holds a task, or held it last.
+const HOLDER: &str = "(SELECT s.id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) \
+    AS sandbox_id, \
+    (SELECT s.agent_id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS agent_id";
 
 /// Which tasks are wanted.
 #[derive(Debug, Clone, Default)]
@@ -48,7 +50,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Task>, Error> {
         self.read(async move |tx| {
-            let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM tasks t"));
+            let mut ask = Ask::new(&format!("SELECT {COLUMNS}, {HOLDER} FROM tasks t"));
             ask.and_some("t.status =", filter.status.map(TaskStatus::as_str));
             ask.and_some("t.project_id =", filter.project_id.as_ref());
             ask.and_some("t.ticket_id =", filter.ticket_id.as_ref());
@@ -340,9 +342,25 @@ pub(super) async fn must_exist(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
 }
 
 pub(super) async fn get(tx: &mut Tx, id: &TaskId) -> Result<Task, Error> {
-    let rows = tx.query(&format!("SELECT {COLUMNS} FROM tasks t WHERE t.id = $1"), params![id]).await?;
+    let sql = format!("SELECT {COLUMNS}, {HOLDER} FROM tasks t WHERE t.id = $1");
+    let rows = tx.query(&sql, params![id]).await?;
     let task = read_all(tx, &rows)?.pop();
     task.ok_or_else(|| Error::not_found("task", id))
+}
+
+/// A task as its new holder finds it, from its row as it was offered.
+pub(super) fn assigned(tx: &Tx, offered: &Row, to: &Sandbox) -> Result<Task, Error> {
+    let score = score::score(&facts(offered)?, &tx.rules.weights, tx.now);
+    Ok(Task {
+        status: TaskStatus::Assigned,
+        sandbox_id: Some(to.id.clone()),
+        assigned_agent_id: to.agent_id.clone(),
+        branch_name: to.branch_name.clone(),
+        not_before: None,
+        error_message: None,
+        updated_at: tx.now,
+        ..read(offered, score)?
+    })
 }
 
 fn read_all(tx: &Tx, rows: &[Row]) -> Result<Vec<Task>, Error> {

@@ -18,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    Announce, Error, Place, Rules, Tx,
+    Announce, Error, Place, Rules, Tx, checkpoint,
     job::{Item, Job, Ran},
     migrate,
     postgres::Address,
@@ -106,7 +106,7 @@ fn sqlite_writer(
     mut writer: Writer,
     ready: oneshot::Sender<Result<(), Error>>,
 ) {
-    let opened = sqlite::open(path, synchronous, false).map(|conn| Tx::new(Conn::Sqlite(conn), rules));
+    let opened = open_to_write(path, synchronous).map(|conn| Tx::new(Conn::Sqlite(conn), rules));
     let mut tx = match opened.and_then(|mut tx| at_once(migrate::run(&mut tx)).map(|_| tx)) {
         Ok(tx) => {
             let _ = ready.send(Ok(()));
@@ -121,6 +121,15 @@ fn sqlite_writer(
         let batch = writer.gather(first);
         at_once(write(&writer, &mut tx, batch));
     }
+}
+
+/// The connection that writes, and a thread that copies what it wrote into the database.
+fn open_to_write(path: &Path, synchronous: SqliteSynchronous) -> Result<rusqlite::Connection, Error> {
+    let mut conn = sqlite::open(path, synchronous, false)?;
+    let parts = checkpoint::watch(&mut conn)?;
+    let copier = sqlite::open(path, synchronous, false)?;
+    spawn("omoi-copy", move || checkpoint::run(&copier, &parts))?;
+    Ok(conn)
 }
 
 fn sqlite_reader(conn: rusqlite::Connection, rules: Arc<Rules>, clock: &Clock, reads: &Mutex<Reads>) {

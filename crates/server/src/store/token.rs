@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Error, Store, Tx, hex,
+    tx::Statement,
     value::{Row, params},
 };
 
@@ -33,8 +34,11 @@ impl Bearer {
     }
 }
 
-pub fn hash(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
+/// The SHA-256 of a secret, all that is known of it here.
+pub type Hash = [u8; 32];
+
+pub fn hash(secret: &str) -> Hash {
+    Sha256::digest(secret.as_bytes()).into()
 }
 
 fn generate(prefix: &str) -> Result<String, Error> {
@@ -44,21 +48,21 @@ fn generate(prefix: &str) -> Result<String, Error> {
     Ok(format!("{prefix}_{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-pub(super) async fn insert_for_sandbox(tx: &mut Tx, id: &SandboxId) -> Result<String, Error> {
+/// A secret for a sandbox, and what stores its hash.
+pub(super) fn for_sandbox(id: &SandboxId, now: Timestamp) -> Result<(String, Statement), Error> {
     let secret = generate("omoi_sbx")?;
-    tx.execute(
-        "INSERT INTO tokens (id, hash, name, sandbox_id, created_at) VALUES ($1, $2, $3, $4, $5)",
-        params![&TokenId::generate(), hash(&secret), id.as_str(), id, tx.now],
-    )
-    .await?;
-    Ok(secret)
+    let sql = "INSERT INTO tokens (id, hash, name, sandbox_id, created_at) VALUES ($1, $2, $3, $4, $5)";
+    let values = params![&TokenId::generate(), hex(&hash(&secret)), id.as_str(), id, now];
+    Ok((secret, (sql, values)))
 }
 
 /// A new secret; those before it open nothing any more.
 pub(super) async fn replace_for_sandbox(tx: &mut Tx, id: &SandboxId) -> Result<String, Error> {
     let sql = "UPDATE tokens SET revoked_at = $2 WHERE sandbox_id = $1 AND revoked_at IS NULL";
     tx.execute(sql, params![id, tx.now]).await?;
-    insert_for_sandbox(tx, id).await
+    let (secret, (sql, values)) = for_sandbox(id, tx.now)?;
+    tx.execute(sql, values).await?;
+    Ok(secret)
 }
 
 impl Store {
@@ -108,8 +112,8 @@ impl Store {
     }
 
     /// Who the secret with this hash speaks for, unless it was revoked.
-    pub async fn token_bearer(&self, hash: &str) -> Result<Option<Bearer>, Error> {
-        let hash = hash.to_owned();
+    pub async fn token_bearer(&self, hash: &Hash) -> Result<Option<Bearer>, Error> {
+        let hash = hex(hash);
         self.read(async move |tx| {
             let sql = "SELECT t.id, t.name, t.role, t.sandbox_id, t.expires_at, s.reports_until FROM tokens t \
                        LEFT JOIN sandboxes s ON s.id = t.sandbox_id WHERE t.hash = $1 AND t.revoked_at IS NULL";
@@ -140,7 +144,14 @@ async fn create(tx: &mut Tx, actor: &str, new: &NewToken) -> Result<TokenCreated
     };
     tx.execute(
         "INSERT INTO tokens (id, hash, name, role, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
-        params![&token.id, hash(&secret), token.name.as_str(), token.role.as_str(), tx.now, token.expires_at],
+        params![
+            &token.id,
+            hex(&hash(&secret)),
+            token.name.as_str(),
+            token.role.as_str(),
+            tx.now,
+            token.expires_at
+        ],
     )
     .await?;
     let detail = json!({ "name": token.name, "role": token.role });

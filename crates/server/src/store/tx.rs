@@ -9,8 +9,10 @@ use serde_json::Value as Json;
 use super::{
     Error, Rules, audit, bulk,
     entry::Entry,
-    postgres::PgConn,
+    offer::Offers,
+    postgres::{self, PgConn},
     sqlite,
+    stream::Memory,
     value::{Row, Value},
 };
 
@@ -19,18 +21,32 @@ pub(super) enum Conn {
     Postgres(Box<PgConn>),
 }
 
+/// SQL and its values, to be said later.
+pub(super) type Statement = (&'static str, Vec<Value>);
+
 pub struct Tx {
     pub(super) conn: Conn,
     pub(super) now: Timestamp,
     pub(super) rows: Vec<Entry>,
     pub(super) audit: Vec<audit::Line>,
     pub(super) writes: u64,
+    pub(super) memory: Memory,
+    pub(super) offers: Option<Offers>,
     pub(super) rules: Arc<Rules>,
 }
 
 impl Tx {
     pub(super) fn new(conn: Conn, rules: Arc<Rules>) -> Self {
-        Self { conn, now: Timestamp::UNIX_EPOCH, rows: Vec::new(), audit: Vec::new(), writes: 0, rules }
+        Self {
+            conn,
+            now: Timestamp::UNIX_EPOCH,
+            rows: Vec::new(),
+            audit: Vec::new(),
+            writes: 0,
+            memory: Memory::default(),
+            offers: None,
+            rules,
+        }
     }
 
     /// The time of the transaction, the same for all that happens in it.
@@ -39,6 +55,9 @@ impl Tx {
     }
 
     pub async fn query(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        if !sql.starts_with("SELECT") {
+            self.forget(sql);
+        }
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::query(conn, sql, params),
             Conn::Postgres(conn) => conn.query(sql, params).await,
@@ -51,6 +70,12 @@ impl Tx {
 
     /// A statement that changes rows. On PostgreSQL it goes out with the next question, and a fault of it shows there.
     pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
+        self.forget(sql);
+        self.execute_known(sql, params).await
+    }
+
+    /// The same, where what is remembered of streams tells already what it changes.
+    pub(super) async fn execute_known(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
         self.writes += 1;
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::execute(conn, sql, params),
@@ -58,10 +83,46 @@ impl Tx {
         }
     }
 
+    /// Statements that change rows of different tables, none of which sees what another does. PostgreSQL is told
+    /// all of them as one, which costs it little more than one.
+    pub(super) async fn execute_together(&mut self, statements: Vec<Statement>) -> Result<(), Error> {
+        for (sql, _) in &statements {
+            self.writes += 1;
+            self.forget(sql);
+        }
+        match &mut self.conn {
+            Conn::Sqlite(conn) => {
+                statements.into_iter().try_for_each(|(sql, params)| sqlite::execute(conn, sql, params))
+            }
+            Conn::Postgres(conn) => {
+                let (sql, params) = postgres::as_one(statements);
+                conn.execute(&sql, params).await
+            }
+        }
+    }
+
     /// A statement that changes rows and answers with them.
     pub async fn returning(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
         self.writes += 1;
         self.query(sql, params).await
+    }
+
+    /// What is remembered is void once a row of it changes. A new sandbox is not remembered yet; a new task is wanted.
+    fn forget(&mut self, sql: &str) {
+        if sql.contains(" sandboxes ") && !sql.starts_with("INSERT") {
+            self.memory.forget();
+        }
+        if [" tasks ", " projects ", " tickets "].iter().any(|table| sql.contains(table)) {
+            self.offers = None;
+        }
+    }
+
+    /// A number that tells whether anybody else has written since the transaction before: see `stream.rs`.
+    pub(super) async fn stamp(&mut self) -> Result<i64, Error> {
+        match &mut self.conn {
+            Conn::Sqlite(conn) => sqlite::data_version(conn),
+            Conn::Postgres(conn) => conn.transaction_id().await,
+        }
     }
 
     /// Tells live viewers what became of an entity.
@@ -89,10 +150,7 @@ impl Tx {
         self.writes = 0;
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::batch(conn, "BEGIN IMMEDIATE"),
-            Conn::Postgres(conn) => {
-                conn.begin_writing();
-                Ok(())
-            }
+            Conn::Postgres(conn) => conn.begin_writing().await,
         }
     }
 
@@ -100,10 +158,20 @@ impl Tx {
     pub(super) async fn commit(&mut self) -> Result<Vec<Entry>, Error> {
         audit::flush(self).await?;
         bulk::insert_events_and_commit(self).await?;
+        if let Conn::Postgres(conn) = &mut self.conn {
+            // SQLite's stamp changes by the writes of others alone.
+            let id = conn.transaction_id().await?;
+            self.memory.go_on(id, id + 1);
+            if let Some(offers) = &mut self.offers {
+                offers.go_on(id, id + 1);
+            }
+        }
         Ok(std::mem::take(&mut self.rows))
     }
 
     pub(super) async fn rollback(&mut self) {
+        self.memory.forget();
+        self.offers = None;
         let undone = match &mut self.conn {
             Conn::Sqlite(conn) if conn.is_autocommit() => Ok(()),
             Conn::Sqlite(conn) => sqlite::batch(conn, "ROLLBACK"),

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
-    app::{App, unique},
+    app::{App, On, unique},
     on_both,
     work::{LEASE, MINUTE, sandbox_of, text, time},
 };
@@ -66,6 +66,11 @@ on_both! {
         assert_eq!(claim["task"], app.show(&task).await);
         app.event(&sandbox, "agent.started", json!({})).await.expect(200);
         assert_eq!(app.task_status(&task).await, "running");
+
+        app.event(&sandbox, "agent.failed", json!({ "error": "no luck" })).await.expect(200);
+        app.advance(MINUTE).await;
+        let again = app.claim(&agent).await.unwrap();
+        assert_eq!(again["task"], app.show(&task).await, "of a retry too");
     }
 
     async fn the_highest_priority_goes_first_and_then_the_oldest(app: App) {
@@ -76,6 +81,23 @@ on_both! {
         }
         let expected: Vec<_> = [3, 6, 1, 2, 4, 0, 5].iter().map(|n| made[*n].clone()).collect();
         assert_eq!(app.claim_all().await, expected);
+    }
+
+    async fn what_comes_between_two_claims_counts(app: App) {
+        let project = app.wide_project().await;
+        let agent = app.agent(&[]).await;
+        let mut waiting = Vec::new();
+        for _ in 0..20 {
+            waiting.push(app.prioritised(&project, "LOW").await);
+        }
+        assert_eq!(app.claimed(&agent).await.task.unwrap(), waiting[0]);
+        let better = app.prioritised(&project, "MEDIUM").await;
+        assert_eq!(app.claimed(&agent).await.task.unwrap(), better);
+        app.patch(&format!("/api/v1/tasks/{}", waiting[5]), json!({ "priority": "HIGH" })).await.expect(200);
+        assert_eq!(app.claimed(&agent).await.task.unwrap(), waiting[5]);
+        app.cancel(&waiting[1]).await;
+        let rest: Vec<_> = (2..20).filter(|n| *n != 5).map(|n| waiting[n].clone()).collect();
+        assert_eq!(app.claim_all().await, rest);
     }
 
     async fn a_task_that_waits_overtakes_younger_ones_in_time(app: App) {
@@ -362,4 +384,23 @@ on_both! {
         }
         assert_eq!(branches.len(), 3);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_server_does_between_two_claims_counts() {
+    let one = App::start(On::Postgres).await;
+    let two = one.beside().await;
+    let project = one.wide_project().await;
+    let agent = one.agent(&[]).await;
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        waiting.push(one.prioritised(&project, "LOW").await);
+    }
+    assert_eq!(one.claimed(&agent).await.task.unwrap(), waiting[0]);
+    assert_eq!(two.claimed(&agent).await.task.unwrap(), waiting[1]);
+    assert_eq!(one.claimed(&agent).await.task.unwrap(), waiting[2]);
+    let better = two.prioritised(&project, "HIGH").await;
+    assert_eq!(one.claimed(&agent).await.task.unwrap(), better);
+    assert_eq!(two.claimed(&agent).await.task.unwrap(), waiting[3]);
+    assert_eq!(one.claim(&agent).await, None);
 }

@@ -296,6 +296,19 @@ on_both! {
     }
 }
 
+on_both! {
+    async fn an_operator_who_reports_for_an_ended_sandbox_is_told_so(app: App) {
+        let sandbox = app.sandbox_with_task().await;
+        let at = |rest: &str| format!("/api/v1/sandboxes/{}{rest}", sandbox.id);
+        app.post(&at("/terminate"), json!({})).await.expect(200);
+        let event = json!({ "event_type": "agent.completed" });
+        app.post(&at("/events"), event.clone()).await.refused(409, "sandbox_ended");
+        app.post(&at("/events"), json!({ "events": [event] })).await.refused(409, "sandbox_ended");
+        let done = json!({ "task_id": sandbox.task, "success": true });
+        app.post(&at("/task-complete"), done).await.refused(409, "sandbox_ended");
+    }
+}
+
 /// The other server still believes in the token that it saw a moment ago; the store does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sandbox_that_was_ended_at_one_server_can_do_nothing_at_another() {

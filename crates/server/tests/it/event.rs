@@ -415,4 +415,24 @@ on_both! {
             assert_eq!(forth, (1..=13).collect::<Vec<_>>(), "pages of {limit}");
         }
     }
+
+    async fn what_others_wrote_meanwhile_is_not_overlooked(app: App) {
+        let sandbox = app.sandbox().await;
+        for seq in 1..=3 {
+            let stored = app.event(&sandbox, "agent.thinking", json!({})).await.expect(200);
+            assert_eq!(stored["seq"], seq);
+            // As another process would: one event more.
+            let last = app.column("SELECT CAST(max(pos) AS TEXT) FROM events").await[0].parse::<i64>().unwrap();
+            let copied = format!(
+                "INSERT INTO events SELECT {last} + 1, entity_type, '{}', seq, NULL, worker_last, event_type, type_count, \
+                 source, data, created_at, refused FROM events WHERE pos = {last}",
+                "sandbox-of-another-process"
+            );
+            app.sql(&copied).await;
+        }
+        let page = app.events(&sandbox, "event_type=agent.thinking").await;
+        assert_eq!((seqs(&page["events"]), &page["total_count"]), (vec![3, 2, 1], &json!(3)));
+        app.sql(&format!("UPDATE sandboxes SET reports_until = 1 WHERE id = '{}'", sandbox.id)).await;
+        app.event(&sandbox, "agent.thinking", json!({})).await.refused(401, "token_ended");
+    }
 }

@@ -188,6 +188,15 @@ on_both! {
         assert_eq!((&answer["refused"], app.task_status(&task).await), (&json!("task_final"), "completed".to_owned()));
     }
 
+    async fn a_late_report_that_is_repeated_is_refused_again(app: App) {
+        let (_, lost) = app.under_way(json!({})).await;
+        app.advance(LEASE).await;
+        let late = json!({ "event_type": "agent.completed", "worker_seq": 1 });
+        let answer = app.post_as(&lost, "/events", late.clone()).await.expect(200);
+        assert_eq!(answer["refused"], "lease_passed_on");
+        assert_eq!(app.post_as(&lost, "/events", late).await.expect(200), answer);
+    }
+
     async fn a_late_report_changes_nothing_while_nobody_holds_the_task(app: App) {
         let (task, lost) = app.under_way(json!({})).await;
         app.advance(LEASE).await;

@@ -33,9 +33,9 @@ impl Visit {
         auth::through_own_door(parts.extensions.get(), &bearer)?;
         let project = repository.strip_suffix(".git").and_then(|id| id.parse::<ProjectId>().ok());
         let project = project.ok_or_else(|| not_there(repository))?;
-        let sandbox = match bearer {
+        let sandbox = match &*bearer {
             Bearer::Sandbox { id, .. } => {
-                let sandbox = api.store.sandbox_get(&id).await?;
+                let sandbox = api.store.sandbox_get(id).await?;
                 // Whether another project exists is not for a sandbox to know.
                 if sandbox.project_id.as_ref() != Some(&project) {
                     let detail = "the token belongs to a sandbox of another project";
@@ -43,8 +43,8 @@ impl Visit {
                 }
                 Some(sandbox)
             }
-            operator @ Bearer::Operator { .. } => {
-                Caller::new(operator).viewer()?;
+            Bearer::Operator { .. } => {
+                Caller::new(bearer.clone()).viewer()?;
                 None
             }
         };

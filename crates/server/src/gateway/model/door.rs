@@ -131,8 +131,8 @@ impl Door {
         let secret = auth::bearer(&parts.headers).or_else(|| api_key(&parts.headers));
         let bearer = self.api.gate.admit(&self.api.store, secret, from, self.api.clock.now()).await?;
         auth::through_own_door(parts.extensions.get(), &bearer)?;
-        match bearer {
-            Bearer::Sandbox { id, .. } => Ok(id),
+        match &*bearer {
+            Bearer::Sandbox { id, .. } => Ok(id.clone()),
             Bearer::Operator { .. } => {
                 let message =
                     "model calls are made with a sandbox's token, so that it is known who pays for them";

@@ -72,10 +72,10 @@ CREATE TABLE tasks (
     completed_at BIGINT
 );
 CREATE INDEX tasks_by_project ON tasks (project_id, id);
-CREATE INDEX tasks_by_ticket ON tasks (ticket_id, id);
+CREATE INDEX tasks_by_ticket ON tasks (ticket_id, id) WHERE ticket_id IS NOT NULL;
 CREATE INDEX tasks_by_status ON tasks (status, id);
 CREATE INDEX tasks_by_parent ON tasks (parent_task_id) WHERE parent_task_id IS NOT NULL;
-CREATE INDEX tasks_by_branch ON tasks (project_id, branch_name);
+CREATE INDEX tasks_by_branch ON tasks (project_id, branch_name) WHERE branch_name IS NOT NULL;
 CREATE INDEX tasks_to_claim ON tasks (project_id, rank_class, rank DESC, id)
     WHERE status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL;
 -- The status leads although the condition fixes it: without statistics SQLite would take tasks_by_status instead.
@@ -144,22 +144,16 @@ CREATE TABLE events (
     -- The worker's last number as of this event; with it, an event is found by worker_seq without an index.
     worker_last BIGINT NOT NULL,
     event_type TEXT NOT NULL,
+    -- How many events of its type the sandbox has with this one, so that no page ever counts; 0 without a seq.
+    type_count BIGINT NOT NULL,
     source TEXT NOT NULL,
     data TEXT NOT NULL,
-    created_at BIGINT NOT NULL
+    created_at BIGINT NOT NULL,
+    -- Why it changed nothing, when it meant to: the code of the refusal.
+    refused TEXT
 );
 CREATE UNIQUE INDEX events_by_seq ON events (entity_id, seq) WHERE seq IS NOT NULL;
 CREATE INDEX events_by_type ON events (entity_id, event_type, seq) WHERE seq IS NOT NULL;
-
--- How many events of each type a sandbox has, so that no page ever counts.
-CREATE TABLE event_counts (
-    sandbox_id TEXT NOT NULL,
-    event_type TEXT NOT NULL,
-    count BIGINT NOT NULL,
-    first_at BIGINT NOT NULL,
-    last_at BIGINT NOT NULL,
-    PRIMARY KEY (sandbox_id, event_type)
-);
 
 CREATE TABLE messages (
     id TEXT PRIMARY KEY,

@@ -1,0 +1,124 @@
+//! What is known of a sandbox while its events are stored, remembered from one batch to the next.
+//!
+//! The next event of a busy sandbox needs its last numbers, and those are what the batch before left. They are
+//! believed only while nobody else has written: another process shows in the stamp of the transaction, and a
+//! statement of this one that changes a sandbox forgets them all (`tx.rs`).
+
+use std::collections::{HashMap, HashSet};
+
+use omoi_protocol::SandboxId;
+
+use super::{Error, Tx, bulk, event::Append, sandbox::Reporter, value::Row};
+
+/// More than these are not remembered: sandboxes, and types of events of one.
+const STREAMS_MAX: usize = 4096;
+const TYPES_MAX: usize = 64;
+
+pub(super) struct Stream {
+    pub reporter: Reporter,
+    pub last_seq: i64,
+    pub last_worker_seq: i64,
+    /// How many events of each type there are, for the types that were asked for.
+    counts: HashMap<String, i64>,
+    /// In this batch: whether the worker spoke, and whether it said that it lives.
+    pub heard: bool,
+    pub beat: bool,
+}
+
+impl Stream {
+    fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            reporter: Reporter::read(row)?,
+            last_seq: row.get::<Option<i64>>("seq")?.unwrap_or(0),
+            last_worker_seq: row.get::<Option<i64>>("worker_last")?.unwrap_or(0),
+            counts: HashMap::new(),
+            heard: false,
+            beat: false,
+        })
+    }
+
+    /// The number that the next event of the type has among its like.
+    pub fn count(&mut self, event_type: &str) -> i64 {
+        match self.counts.get_mut(event_type) {
+            Some(count) => {
+                *count += 1;
+                *count
+            }
+            None => {
+                self.counts.insert(event_type.to_owned(), 1);
+                1
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Memory {
+    streams: HashMap<SandboxId, Stream>,
+    /// The stamp of the transaction in which it is as the database says.
+    valid_at: Option<i64>,
+}
+
+impl Memory {
+    pub fn forget(&mut self) {
+        self.streams.clear();
+        self.valid_at = None;
+    }
+
+    /// Something was written that it does not tell.
+    pub fn forget_one(&mut self, id: &SandboxId) {
+        self.streams.remove(id);
+    }
+
+    /// A transaction of ours has ended, and the next one's stamp is known if nobody comes between.
+    pub fn go_on(&mut self, from: i64, to: i64) {
+        if self.valid_at == Some(from) {
+            self.valid_at = Some(to);
+        }
+    }
+}
+
+/// The streams of all that is to be appended; of a sandbox that does not exist there is none.
+pub(super) async fn load(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<SandboxId, Stream>, Error> {
+    if tx.memory.valid_at.is_some() {
+        let stamp = tx.stamp().await?;
+        if tx.memory.valid_at != Some(stamp) {
+            tx.memory.forget();
+        }
+    }
+    let mut streams = HashMap::with_capacity(appends.len());
+    let mut unknown = HashSet::new();
+    for append in appends {
+        let id = &append.sandbox_id;
+        if let Some((id, stream)) = tx.memory.streams.remove_entry(id) {
+            streams.insert(id, stream);
+        }
+        let known = streams.get(id).map(|stream: &Stream| &stream.counts);
+        let types = append.events.iter().map(|event| event.event_type.as_str());
+        unknown.extend(
+            types.filter(|kind| known.is_none_or(|known| !known.contains_key(*kind))).map(|kind| (id, kind)),
+        );
+    }
+    if !unknown.is_empty() {
+        let unknown: Vec<_> = unknown.into_iter().map(|(id, kind)| (id.as_str(), kind)).collect();
+        for row in bulk::streams(tx, &unknown).await? {
+            let stream = Stream::read(&row)?;
+            let stream = streams.entry(stream.reporter.id.clone()).or_insert(stream);
+            stream.counts.insert(row.get("event_type")?, row.get::<Option<i64>>("type_count")?.unwrap_or(0));
+        }
+    }
+    tx.memory.valid_at = Some(tx.stamp().await?);
+    Ok(streams)
+}
+
+/// Remembers them for the next batch, unless something was written meanwhile that they do not tell.
+pub(super) fn keep(tx: &mut Tx, streams: HashMap<SandboxId, Stream>) {
+    if tx.memory.valid_at.is_none() {
+        return;
+    }
+    if tx.memory.streams.len() + streams.len() > STREAMS_MAX {
+        tx.memory.streams.clear();
+    }
+    let few = streams.into_iter().filter(|(_, stream)| stream.counts.len() <= TYPES_MAX).take(STREAMS_MAX);
+    tx.memory.streams.extend(few.map(|(id, stream)| (id, Stream { heard: false, beat: false, ..stream })));
+}
