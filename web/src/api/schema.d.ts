@@ -110,6 +110,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List model calls, newest first, with the sums of all that fit
+         * @description A sandbox may ask for its own.
+         */
+        get: operations["costs_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -161,6 +181,27 @@ export interface paths {
         head?: never;
         /** Change a project */
         patch: operations["projects_update"];
+        trace?: never;
+    };
+    "/api/v1/projects/{id}/sandboxes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for a sandbox
+         * @description The server makes it: for a person, with a command or without, or for a pending task. It is not there yet when this
+         *     answers; its events tell how it goes.
+         */
+        post: operations["sandboxes_order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/results": {
@@ -239,6 +280,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/commands": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List a sandbox's commands, newest first */
+        get: operations["sandboxes_list"];
+        put?: never;
+        /**
+         * Run a command in a sandbox
+         * @description Its output and its end are events `command.*` of the sandbox.
+         */
+        post: operations["sandboxes_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/commands/{command_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a command */
+        get: operations["sandboxes_get_one"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxes/{id}/diffs/{event_id}": {
         parameters: {
             query?: never;
@@ -248,6 +327,23 @@ export interface paths {
         };
         /** Show the whole diff of a file change */
         get: operations["sandboxes_get_diff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/egress": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what a sandbox reached for outside, newest first */
+        get: operations["sandboxes_get_egress"];
         put?: never;
         post?: never;
         delete?: never;
@@ -817,6 +913,10 @@ export interface components {
              */
             broken_at?: number | null;
         };
+        /** @description One call to a model. */
+        CallId: string;
+        /** @enum {string} */
+        CallState: "open" | "done" | "hung_up" | "broken" | "lost";
         CircularCheck: {
             has_cycle: boolean;
             /** @description From a task back to itself. */
@@ -827,6 +927,50 @@ export interface components {
             task: components["schemas"]["Task"];
             sandbox: components["schemas"]["Sandbox"];
             token: string;
+        };
+        /** @description A command that somebody runs in a sandbox. Its output is in the sandbox's events. */
+        Command: {
+            id: components["schemas"]["CommandId"];
+            sandbox_id: components["schemas"]["SandboxId"];
+            argv: string[];
+            state: components["schemas"]["CommandState"];
+            /**
+             * Format: int64
+             * @description 128 and the signal's number when a signal ended it.
+             */
+            exit_code?: number | null;
+            /** @description Why it could not be run. */
+            error?: string | null;
+            requested_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            ended_at?: string | null;
+        };
+        /** @description A command that somebody runs in a sandbox. */
+        CommandId: string;
+        /** @enum {string} */
+        CommandState: "pending" | "running" | "done";
+        /** @description Calls newest first, with the sums of all that were asked for, on this page or not. */
+        CostPage: {
+            items: components["schemas"]["ModelCall"][];
+            /** @description `cursor` of the following page; absent on the last one. */
+            next?: string | null;
+            totals: components["schemas"]["CostTotals"];
+        };
+        CostTotals: {
+            /** Format: int64 */
+            calls: number;
+            /** Format: int64 */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /** Format: int64 */
+            cache_read_tokens: number;
+            /** Format: int64 */
+            cache_write_tokens: number;
+            /** Format: double */
+            cost_usd: number;
         };
         /** @description The tasks a task waits for and those that wait for it. */
         Dependencies: {
@@ -849,6 +993,60 @@ export interface components {
             file_path: string;
             full_diff: string;
         };
+        /**
+         * @description What became of a request to the outside.
+         * @enum {string}
+         */
+        EgressDecision: "allowed" | "refused" | "failed";
+        /** @description One line of the log of what sandboxes reached for. */
+        EgressId: string;
+        /** @description One request, or several alike within a minute: those refused for the same reason, and any beyond a number. */
+        EgressRequest: {
+            id: components["schemas"]["EgressId"];
+            sandbox_id: components["schemas"]["SandboxId"];
+            /**
+             * Format: date-time
+             * @description When the first of them came.
+             */
+            at: string;
+            /**
+             * Format: date-time
+             * @description When the last of them came, or ended.
+             */
+            last_at: string;
+            /**
+             * Format: int64
+             * @description How many requests the line stands for.
+             */
+            requests: number;
+            /** @description `CONNECT`, or the method of a plain HTTP request. */
+            method: string;
+            /** @description Empty where the request named none that could be read; `*` stands for many. */
+            host: string;
+            /** Format: int64 */
+            port: number;
+            /** @description The address that was connected to or refused. */
+            address?: string | null;
+            decision: components["schemas"]["EgressDecision"];
+            /** @description Why it was refused or failed, or how it ended if not by itself. */
+            code?: string | null;
+            reason?: string | null;
+            tls?: components["schemas"]["EgressTls"] | null;
+            /** Format: int64 */
+            bytes_up: number;
+            /** Format: int64 */
+            bytes_down: number;
+            /**
+             * Format: int64
+             * @description Absent while it goes on, and where the server was killed meanwhile.
+             */
+            duration_ms?: number | null;
+        };
+        /**
+         * @description What the first bytes of a tunnel were.
+         * @enum {string}
+         */
+        EgressTls: "named" | "unnamed" | "not_tls";
         /** @description An event's name: its place in the one order of everything that is stored. */
         EventId: string;
         /** @description Events newest first. */
@@ -915,6 +1113,33 @@ export interface components {
             /** Format: date-time */
             last_heartbeat?: string | null;
         };
+        /** @description What was kept of a sandbox before it was removed. */
+        Kept: {
+            /**
+             * @description Whether there was any work beyond what it started from.
+             * @default false
+             */
+            kept: boolean;
+            /**
+             * @description The ref in the project's mirror that holds it: its branch, or `refs/preserved/…` when that had not all of it.
+             * @default null
+             */
+            ref: string | null;
+            /** @default null */
+            commit: string | null;
+            /**
+             * Format: int64
+             * @description Files that differ from the last commit.
+             * @default 0
+             */
+            files: number;
+            /**
+             * Format: int64
+             * @description Events that had not been sent.
+             * @default 0
+             */
+            events: number;
+        };
         /**
          * @description Something that happened to an entity. `position` is its place in the one order of everything stored; a viewer
          *     that comes back with it as `since` misses nothing and sees nothing twice.
@@ -979,11 +1204,54 @@ export interface components {
         MessageState: "queued" | "delivered" | "injected" | "acknowledged" | "expired";
         /** @enum {string} */
         MessageType: "user_message" | "interrupt" | "guardian_nudge" | "system";
+        /** @description One call to a model. What was said is not kept. */
+        ModelCall: {
+            id: components["schemas"]["CallId"];
+            sandbox_id: components["schemas"]["SandboxId"];
+            task_id?: components["schemas"]["TaskId"] | null;
+            project_id?: components["schemas"]["ProjectId"] | null;
+            vendor: components["schemas"]["Vendor"];
+            model: string;
+            state: components["schemas"]["CallState"];
+            /**
+             * Format: int32
+             * @description The status of the vendor's answer, once there is one.
+             */
+            status_code?: number | null;
+            stop_reason?: string | null;
+            /**
+             * Format: int64
+             * @description Without those that were read from or written to the vendor's cache.
+             */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /** Format: int64 */
+            cache_read_tokens: number;
+            /** Format: int64 */
+            cache_write_tokens: number;
+            /** Format: double */
+            cost_usd: number;
+            /** @description Some of the tokens or the price are a guess, because nobody told them. */
+            estimated: boolean;
+            /** Format: int64 */
+            request_bytes: number;
+            /** Format: int64 */
+            first_byte_ms?: number | null;
+            /** Format: date-time */
+            started_at: string;
+            /** Format: date-time */
+            ended_at?: string | null;
+        };
         NewAgent: {
             name: string;
             /** @default implementer */
             agent_type: string;
             capabilities?: string[];
+        };
+        NewCommand: {
+            /** @description Program and arguments, without a shell. */
+            argv: string[];
         };
         NewMessage: {
             content: string;
@@ -1011,6 +1279,31 @@ export interface components {
             summary: string;
             /** @description Markdown. */
             content: string;
+        };
+        /** @description A sandbox that the server is to make. */
+        NewSandbox: {
+            provider?: components["schemas"]["ProviderKind"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            /** @description What to run in it, without a shell; absent: it waits for commands until it is ended. */
+            command?: string[];
+            /** @description The branch to start from, or a commit; absent: the project's default branch. */
+            base?: string | null;
+            /** @description An image of `omoi image list`; absent: the project's, or the configured one. */
+            image?: string | null;
+            /** Format: int64 */
+            memory_gb?: number | null;
+            /** Format: int64 */
+            cpu?: number | null;
+            /** Format: int64 */
+            disk_gb?: number | null;
+            /**
+             * Format: int64
+             * @description Ends it after this time.
+             */
+            timeout_seconds?: number | null;
+            labels?: {
+                [key: string]: string;
+            };
         };
         NewTask: {
             project_id?: components["schemas"]["ProjectId"] | null;
@@ -1094,6 +1387,73 @@ export interface components {
             next?: string | null;
         };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Command: {
+            items: {
+                id: components["schemas"]["CommandId"];
+                sandbox_id: components["schemas"]["SandboxId"];
+                argv: string[];
+                state: components["schemas"]["CommandState"];
+                /**
+                 * Format: int64
+                 * @description 128 and the signal's number when a signal ended it.
+                 */
+                exit_code?: number | null;
+                /** @description Why it could not be run. */
+                error?: string | null;
+                requested_by: string;
+                /** Format: date-time */
+                created_at: string;
+                /** Format: date-time */
+                ended_at?: string | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_EgressRequest: {
+            items: {
+                id: components["schemas"]["EgressId"];
+                sandbox_id: components["schemas"]["SandboxId"];
+                /**
+                 * Format: date-time
+                 * @description When the first of them came.
+                 */
+                at: string;
+                /**
+                 * Format: date-time
+                 * @description When the last of them came, or ended.
+                 */
+                last_at: string;
+                /**
+                 * Format: int64
+                 * @description How many requests the line stands for.
+                 */
+                requests: number;
+                /** @description `CONNECT`, or the method of a plain HTTP request. */
+                method: string;
+                /** @description Empty where the request named none that could be read; `*` stands for many. */
+                host: string;
+                /** Format: int64 */
+                port: number;
+                /** @description The address that was connected to or refused. */
+                address?: string | null;
+                decision: components["schemas"]["EgressDecision"];
+                /** @description Why it was refused or failed, or how it ended if not by itself. */
+                code?: string | null;
+                reason?: string | null;
+                tls?: components["schemas"]["EgressTls"] | null;
+                /** Format: int64 */
+                bytes_up: number;
+                /** Format: int64 */
+                bytes_down: number;
+                /**
+                 * Format: int64
+                 * @description Absent while it goes on, and where the server was killed meanwhile.
+                 */
+                duration_ms?: number | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
         Page_Project: {
             items: {
                 id: components["schemas"]["ProjectId"];
@@ -1142,6 +1502,19 @@ export interface components {
                 last_heartbeat_at?: string | null;
                 /** @description Why it ended, in one word. */
                 end_reason?: string | null;
+                /**
+                 * Format: double
+                 * @description What its model calls have cost.
+                 */
+                cost_usd?: number;
+                place: components["schemas"]["Place"];
+                /** @description What it started from. */
+                base_commit?: string | null;
+                /** @description Each layer of isolation that it has, once it is there. */
+                isolation?: Record<string, unknown> | null;
+                kept?: components["schemas"]["Kept"] | null;
+                /** @description What stands in the way of the next step with its place. */
+                place_error?: string | null;
             }[];
             next?: string | null;
         };
@@ -1200,6 +1573,16 @@ export interface components {
                 started_at?: string | null;
                 /** Format: date-time */
                 completed_at?: string | null;
+                /**
+                 * @description Why it cannot go on until somebody decides, such as `budget_exceeded: …`. A change to the task or to its
+                 *     project's settings takes it away.
+                 */
+                waiting_reason?: string | null;
+                /**
+                 * Format: double
+                 * @description What the model calls of all its attempts have cost.
+                 */
+                cost_usd?: number;
             }[];
             next?: string | null;
         };
@@ -1255,6 +1638,11 @@ export interface components {
             }[];
             next?: string | null;
         };
+        /**
+         * @description Where a sandbox is that the server itself makes and removes.
+         * @enum {string}
+         */
+        Place: "none" | "wanted" | "up" | "kept" | "gone";
         PostedEvent: {
             event_type: string;
             event_data?: Record<string, unknown> | null;
@@ -1373,6 +1761,19 @@ export interface components {
             last_heartbeat_at?: string | null;
             /** @description Why it ended, in one word. */
             end_reason?: string | null;
+            /**
+             * Format: double
+             * @description What its model calls have cost.
+             */
+            cost_usd?: number;
+            place: components["schemas"]["Place"];
+            /** @description What it started from. */
+            base_commit?: string | null;
+            /** @description Each layer of isolation that it has, once it is there. */
+            isolation?: Record<string, unknown> | null;
+            kept?: components["schemas"]["Kept"] | null;
+            /** @description What stands in the way of the next step with its place. */
+            place_error?: string | null;
         };
         /** @description The one time the token is shown. */
         SandboxAttached: {
@@ -1460,6 +1861,16 @@ export interface components {
             started_at?: string | null;
             /** Format: date-time */
             completed_at?: string | null;
+            /**
+             * @description Why it cannot go on until somebody decides, such as `budget_exceeded: …`. A change to the task or to its
+             *     project's settings takes it away.
+             */
+            waiting_reason?: string | null;
+            /**
+             * Format: double
+             * @description What the model calls of all its attempts have cost.
+             */
+            cost_usd?: number;
         };
         /** @description A worker's direct word that its task is over. */
         TaskComplete: {
@@ -1484,6 +1895,8 @@ export interface components {
             priority?: components["schemas"]["Priority"] | null;
             /** Format: date-time */
             deadline_at?: string | null;
+            /** @description Replaces the whole of it. */
+            execution_config?: Record<string, unknown> | null;
         };
         TaskResult: {
             id: components["schemas"]["ResultId"];
@@ -1586,6 +1999,11 @@ export interface components {
             created_at: string;
             transcript_b64: string;
         };
+        /**
+         * @description Whose model API a call speaks.
+         * @enum {string}
+         */
+        Vendor: "anthropic" | "openai";
         /**
          * @description Whether an outcome has been proven.
          * @enum {string}
@@ -2293,6 +2711,98 @@ export interface operations {
             };
         };
     };
+    costs_list: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                task_id?: components["schemas"]["TaskId"];
+                sandbox_id?: components["schemas"]["SandboxId"];
+                /** @description Only calls that began at this time or later. */
+                since?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostPage"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     health_document: {
         parameters: {
             query?: never;
@@ -2653,6 +3163,139 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Project"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_order: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSandbox"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sandbox"];
                 };
             };
             /** @description The body is not JSON */
@@ -3328,6 +3971,313 @@ export interface operations {
             };
         };
     };
+    sandboxes_list: {
+        parameters: {
+            query?: {
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Command"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewCommand"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Command"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_get_one: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+                command_id: components["schemas"]["CommandId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Command"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     sandboxes_get_diff: {
         parameters: {
             query?: never;
@@ -3346,6 +4296,95 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Diff"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_get_egress: {
+        parameters: {
+            query?: {
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_EgressRequest"];
                 };
             };
             /** @description No valid token */
