@@ -46,10 +46,11 @@ clean: ## Remove everything built; data in DATA_DIR stays
 	rm -rf web/dist web/node_modules
 
 tools:
-	@scripts/need cargo cc:gcc,libc6-dev git:git
+	@scripts/need cargo cc:gcc,libc6-dev git:git '/*/*/mkfs.ext4:e2fsprogs'
 
 release: tools $(pages)
 	cargo build --release $(locked) -p omoi-cli $(features)
+	@scripts/static release
 
 web/node_modules/.stamp: web/package.json web/package-lock.json
 	cd web && ../scripts/node npm ci --no-audit --no-fund --loglevel=error
