@@ -23,7 +23,9 @@ const TRANSACTION_ROWS: usize = 1000;
 const STATEMENT_ROWS: usize = 100;
 const SANDBOXES: usize = 64;
 const RUN_ROWS: usize = 50;
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 11;
+const NAMES: &str = "pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, source, data, \
+                     created_at";
 
 /// The table of events in a database of its own.
 pub struct Raw {
@@ -170,8 +172,8 @@ fn insert_sqlite(conn: &mut Connection, rows: &mut Rows) -> anyhow::Result<()> {
 }
 
 fn insert_statement(conn: &Connection, rows: &mut Rows, count: usize) -> anyhow::Result<()> {
-    let values = vec!["(?,?,?,?,?,?,?,?,?,?)"; count].join(",");
-    let mut statement = conn.prepare_cached(&format!("INSERT INTO events VALUES {values}"))?;
+    let values = vec!["(?,?,?,?,?,?,?,?,?,?,?)"; count].join(",");
+    let mut statement = conn.prepare_cached(&format!("INSERT INTO events ({NAMES}) VALUES {values}"))?;
     for n in 0..count {
         let row = rows.row();
         let at = n * COLUMNS;
@@ -182,15 +184,18 @@ fn insert_statement(conn: &Connection, rows: &mut Rows, count: usize) -> anyhow:
         statement.raw_bind_parameter(at + 5, row.seq)?;
         statement.raw_bind_parameter(at + 6, row.seq)?;
         statement.raw_bind_parameter(at + 7, TOOL_USE)?;
-        statement.raw_bind_parameter(at + 8, SOURCE)?;
-        statement.raw_bind_parameter(at + 9, rows.data.as_str())?;
-        statement.raw_bind_parameter(at + 10, CREATED_AT)?;
+        statement.raw_bind_parameter(at + 8, row.seq)?;
+        statement.raw_bind_parameter(at + 9, SOURCE)?;
+        statement.raw_bind_parameter(at + 10, rows.data.as_str())?;
+        statement.raw_bind_parameter(at + 11, CREATED_AT)?;
     }
     statement.raw_execute()?;
     Ok(())
 }
 
-const UNNEST: &str = "INSERT INTO events SELECT pos, 'sandbox', id, seq, seq, seq, $5, 'agent', data, $6 \
+const UNNEST: &str = "INSERT INTO events (pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, \
+                      type_count, source, data, created_at) \
+                      SELECT pos, 'sandbox', id, seq, seq, seq, $5, seq, 'agent', data, $6 \
                       FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[]) AS r (pos, id, seq, data)";
 
 async fn insert_postgres(client: &Client, statement: &Statement, columns: Columns<'_>) -> anyhow::Result<()> {

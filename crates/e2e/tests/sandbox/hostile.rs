@@ -345,10 +345,19 @@ async fn a_hostile_project_runs_nothing_on_the_host() {
     assert!(!ran.exists(), "something of the repository ran on the host");
 }
 
+/// By a switch, and by being an ordinary user for whom no administrator has accepted less.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_layer_that_is_taken_away_is_named_and_nothing_starts() {
-    for layer in ["seccomp", "memory_limit", "network_namespace", "id_ranges", "user_namespace"] {
-        let omoi = Omoi::start_with(As::Root, &[("OMOI_SANDBOX_DENY_LAYERS", layer)]).await;
+    let cases = [
+        (As::Root, "OMOI_SANDBOX_DENY_LAYERS", "seccomp", "seccomp"),
+        (As::Root, "OMOI_SANDBOX_DENY_LAYERS", "memory_limit", "memory_limit"),
+        (As::Root, "OMOI_SANDBOX_DENY_LAYERS", "network_namespace", "network_namespace"),
+        (As::Root, "OMOI_SANDBOX_DENY_LAYERS", "user_namespace", "user_namespace"),
+        (As::User, "OMOI_SANDBOX_ALLOW_SHARED_ID", "false", "id_ranges"),
+        (As::User, "OMOI_SANDBOX_ALLOW_SOFT_LIMITS", "false", "limit"),
+    ];
+    for (who, key, value, layer) in cases {
+        let omoi = Omoi::start_with(who, &[(key, value)]).await;
         let project = omoi.small_project().await;
         let id = omoi.order(&project, &["true"]).await;
         let failed: Value = omoi.until_event(&id, "SANDBOX_FAILED").await;

@@ -9,4 +9,5 @@ mod traces;
 mod conformance;
 mod crash;
 mod hostile;
+mod model;
 mod preserve;

@@ -59,12 +59,14 @@ impl Omoi {
     pub async fn start_with(who: As, env: &[(&'static str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        let mut env: Vec<_> = env.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let mut own = Vec::new();
         if who == As::User {
-            env.push(("OMOI_SANDBOX_ALLOW_SOFT_LIMITS", "true".to_owned()));
-            env.push(("OMOI_SANDBOX_ALLOW_SHARED_ID", "true".to_owned()));
+            own.push(("OMOI_SANDBOX_ALLOW_SOFT_LIMITS", "true".to_owned()));
+            own.push(("OMOI_SANDBOX_ALLOW_SHARED_ID", "true".to_owned()));
             chown(dir.path(), Some(USER), Some(USER)).unwrap();
         }
+        let env: Vec<_> =
+            own.into_iter().chain(env.iter().map(|(name, value)| (*name, (*value).to_owned()))).collect();
         programs(dir.path());
         let served = serve(dir.path(), who, &env).await;
         let token = served.first_token.clone().expect("the first start makes a token");
