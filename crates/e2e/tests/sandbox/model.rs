@@ -56,7 +56,9 @@ fn answer(socket: &TcpStream, heard: &Mutex<Vec<String>>) {
     head.push_str(&String::from_utf8_lossy(&body));
     heard.lock().unwrap().push(head);
     let size = ANSWER.len();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n");
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n"
+    );
     let mut socket = socket;
     socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(ANSWER.as_bytes())).unwrap();
 }
@@ -64,7 +66,9 @@ fn answer(socket: &TcpStream, heard: &Mutex<Vec<String>>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_key_stays_outside_and_a_cent_stops_the_second_call() {
     let vendor = Vendor::open();
-    let omoi = Omoi::start_with(As::Root, &[("ANTHROPIC_API_KEY", KEY), ("ANTHROPIC_BASE_URL", &vendor.address)]).await;
+    let omoi =
+        Omoi::start_with(As::Root, &[("ANTHROPIC_API_KEY", KEY), ("ANTHROPIC_BASE_URL", &vendor.address)])
+            .await;
     let project = omoi.small_project_with(json!({ "budget_usd": 0.01 })).await;
     let script = r#"
 import json, os, urllib.request, urllib.error
@@ -81,10 +85,14 @@ def call():
 call()
 call()
 "#;
-    let id = omoi.order(&project, &["/bin/sh", "-c", &format!("python3 -c '{script}'; exec sleep 1000")]).await;
+    let id =
+        omoi.order(&project, &["/bin/sh", "-c", &format!("python3 -c '{script}'; exec sleep 1000")]).await;
     let seen = omoi.until(&id, |event| event.event_type == "budget.exceeded").await;
     assert!(seen.iter().any(|event| event.event_type == "model.call"));
-    omoi.until(&id, |event| crate::omoi::data(event)["text"].as_str().is_some_and(|text| text.contains("budget"))).await;
+    omoi.until(&id, |event| {
+        crate::omoi::data(event)["text"].as_str().is_some_and(|text| text.contains("budget"))
+    })
+    .await;
 
     let asked = vendor.asked.lock().unwrap().clone();
     assert_eq!(asked.len(), 1, "the second call was not let out: {asked:?}");

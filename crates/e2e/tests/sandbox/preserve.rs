@@ -62,7 +62,7 @@ kept_when! {
     work_is_kept_when_the_command_is_killed How::Command("kill -9 $$");
     work_is_kept_when_memory_runs_out How::Command("exec python3 -c 'x = bytearray(3 << 30)'");
     work_is_kept_when_the_worker_is_killed How::Command("sleep 1; kill -9 $PPID; exec sleep 1000");
-    work_is_kept_when_the_disk_is_full How::Command("dd if=/dev/zero of=target bs=1M status=none; mkdir -p target 2>/dev/null; true");
+    work_is_kept_when_the_disk_is_full How::Command("mkdir target; dd if=/dev/zero of=target/all bs=1M status=none");
     work_is_kept_when_somebody_terminates_it How::Terminate;
     work_is_kept_when_the_sandbox_is_killed_from_outside How::KillInit;
     work_is_kept_when_the_server_is_killed How::KillServer;

@@ -209,15 +209,15 @@ config! {
         /// Where they are made, when nobody asks for another place: local is this machine.
         provider: ProviderKind, PROVIDER, "local", ["OMOI_SANDBOX_PROVIDER"];
         /// Memory of one, in GiB; at most 8.
-        memory_gb: u32, count(), "4", ["SANDBOX_MEMORY_GB"];
+        memory_gb: u32, count(), "4", ["OMOI_SANDBOX_MEMORY_GB", "SANDBOX_MEMORY_GB"];
         /// Processors of one; at most 4.
-        cpu: u32, count(), "2", ["SANDBOX_CPU"];
+        cpu: u32, count(), "2", ["OMOI_SANDBOX_CPU", "SANDBOX_CPU"];
         /// Disk of one, in GiB; at most 10.
-        disk_gb: u32, count(), "8", ["SANDBOX_DISK_GB"];
+        disk_gb: u32, count(), "8", ["OMOI_SANDBOX_DISK_GB", "SANDBOX_DISK_GB"];
         /// Image of `omoi image list`; empty: the system directories of the machine, read-only.
-        image: Option<String>, TEXT, "", ["SANDBOX_IMAGE"];
+        image: Option<String>, TEXT, "", ["OMOI_SANDBOX_IMAGE", "SANDBOX_IMAGE"];
         /// Preferred to the image by providers that have snapshots.
-        snapshot: Option<String>, TEXT, "", ["SANDBOX_SNAPSHOT"];
+        snapshot: Option<String>, TEXT, "", ["OMOI_SANDBOX_SNAPSHOT", "SANDBOX_SNAPSHOT"];
         /// Processes and threads of one.
         pids_max: u32, count(), "2048", ["OMOI_SANDBOX_PIDS_MAX"];
         /// What is kept of the output of one's worker.
@@ -232,8 +232,8 @@ config! {
         require_disk_cap: bool, SWITCH, "false", ["OMOI_SANDBOX_REQUIRE_DISK_CAP"];
         /// Layers of isolation that count as missing, to see what then happens; see `omoi doctor`.
         deny_layers: Vec<String>, HOSTS, "", ["OMOI_SANDBOX_DENY_LAYERS"];
-        /// How long a worker may take to end once it is asked to.
-        stop_grace: Duration, DELAY, "10s", ["OMOI_SANDBOX_STOP_GRACE"];
+        /// How long a worker may take to end once it is asked to; five seconds of it are left to the sandbox itself.
+        stop_grace: Duration, DELAY, "25s", ["OMOI_SANDBOX_STOP_GRACE"];
         /// Sandboxes that are made, or removed, at the same time.
         steps_at_once: usize, count(), "8", ["OMOI_SANDBOX_STEPS_AT_ONCE"];
         /// The program that makes local sandboxes; empty: omoi-launcher beside omoi.

@@ -20,6 +20,9 @@ use crate::{
     store::Facts,
 };
 
+/// What is left of a sandbox's grace when its worker has to be gone.
+const STOP_MARGIN_SECONDS: u64 = 5;
+
 /// What a project's settings say about its sandboxes. Whatever cannot be read was refused when it was set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -89,6 +92,7 @@ pub fn launch(facts: &Facts, base_commit: &str, config: &config::Sandbox) -> Lau
     });
     launch.command = (!wish.command.is_empty()).then(|| wish.command.clone());
     launch.limits = limits(facts);
+    launch.limits.grace_seconds = config.stop_grace.as_secs().saturating_sub(STOP_MARGIN_SECONDS).max(1);
     launch.labels = sandbox.labels.clone();
     launch.env = settings.env;
     launch.context = task.as_ref().map(|task| context(task, ticket.as_ref()));

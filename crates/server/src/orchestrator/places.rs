@@ -36,7 +36,7 @@ const LIMIT: usize = 5_000;
 /// A spawn that fails by something that may pass is tried this often before the attempt has failed.
 const SPAWN_TRIES: i64 = 5;
 const RESCUE_TIMEOUT: Duration = Duration::from_secs(300);
-const LOG_TAIL_BYTES: usize = 4 * 1024;
+const LOG_TAIL_BYTES: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -149,7 +149,11 @@ impl Places {
         }
         let now = own.clock.now();
         let mut report = Report::default();
-        for row in own.store.place_list(own.node.name(), LIMIT).await? {
+        let rows = own.store.place_list(own.node.name(), LIMIT).await?;
+        if rows.iter().any(|row| place::next(row.place, row.live) == Some(Step::Make)) {
+            own.store.place_renew_wanted(own.node.name()).await?;
+        }
+        for row in rows {
             let Some(step) = place::next(row.place, row.live) else { continue };
             if row.due_at.is_some_and(|due| due > now) || !own.begin(&row.id) {
                 continue;
@@ -346,6 +350,10 @@ impl Shared {
             Inspection::Dead => (FailureKind::Crashed, "the sandbox was killed from outside".to_owned()),
             Inspection::Absent => (FailureKind::Lost, "the sandbox is no longer on its machine".to_owned()),
         };
+        let log = self.provider.logs(&row.id, LOG_TAIL_BYTES).await.unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let error =
+            if log.trim().is_empty() { error } else { format!("{error}; its last words: {}", log.trim()) };
         self.store.place_failed(&row.id, kind, &error).await?;
         Ok(true)
     }
@@ -367,7 +375,6 @@ impl Shared {
 
     async fn rescue(&self, row: &Placed) -> Result<Kept, Error> {
         let id = &row.id;
-        let log = self.provider.logs(id, LOG_TAIL_BYTES).await.unwrap_or_default();
         let facts = self.store.place_rescue(id).await?;
         let order = self.order(&facts, row).await?;
         self.provider.rescue(&order).await?;
@@ -381,8 +388,13 @@ impl Shared {
                 return Err(Error::RescueTimeout);
             }
         };
-        let told = json!({ "reason": row.end_reason, "kept": kept, "log": String::from_utf8_lossy(&log) });
-        self.store.event_tell(id, "sandbox.kept", &told).await?;
+        if kept.kept {
+            let told = json!({
+                "ref_name": kept.reference, "commit": kept.commit, "base_commit": row.base_commit,
+                "files_changed": kept.files,
+            });
+            self.store.event_tell(id, "sandbox.preserved", &told).await?;
+        }
         Ok(kept)
     }
 

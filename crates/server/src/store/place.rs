@@ -135,6 +135,18 @@ impl Store {
         .await
     }
 
+    /// Keeps the leases of those that are still to be made, or being made: nobody else can speak for them yet.
+    pub async fn place_renew_wanted(&self, node: &str) -> Result<(), Error> {
+        let node = node.to_owned();
+        self.write(async move |tx| {
+            let (renewed, due) = (tx.now + tx.rules.lease_duration, tx.now + tx.rules.lease_duration * 3 / 4);
+            let sql = "UPDATE sandboxes SET lease_expires_at = $2 WHERE place = 'wanted' AND live = 1 \
+                       AND lease_expires_at < $3 AND (node = $1 OR node IS NULL)";
+            tx.execute(sql, params![node.as_str(), renewed, due]).await
+        })
+        .await
+    }
+
     /// Takes a wanted sandbox for a machine and gives it a range of ids there; says whether it is this machine's.
     pub async fn place_take(&self, id: &SandboxId, node: &str, slots: i64) -> Result<bool, Error> {
         let (id, node) = (id.clone(), node.to_owned());

@@ -96,8 +96,9 @@ impl Local {
         }
         let directory = Directory::new(&dir);
         let alive = directory.alive().map_err(failed)?;
-        // The state is written before the worker may start: without it nothing has ever run there.
-        if !alive && directory.state().map_err(failed)?.is_none() {
+        // A start that is refused takes its disk with it; where there is one, something may have been written.
+        let untouched = || !dir.join("disk.img").exists() && !dir.join("disk").exists();
+        if !alive && directory.state().map_err(failed)?.is_none() && untouched() {
             return Ok(Inspection::Absent);
         }
         Ok(match directory.exit().map_err(failed)? {
