@@ -287,9 +287,9 @@ impl Ran {
                 "command.output" => {
                     let text = data["text"].as_str().unwrap();
                     if data["stream"] == "stderr" {
-                        ran.stderr.push_str(text)
+                        ran.stderr.push_str(text);
                     } else {
-                        ran.stdout.push_str(text)
+                        ran.stdout.push_str(text);
                     }
                 }
                 "command.completed" => {
