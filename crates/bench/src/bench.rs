@@ -60,6 +60,12 @@ pub struct Scale {
     pub tasks: u64,
     pub claims: u64,
     pub starts: usize,
+    /// Sandboxes one after the other.
+    pub spawns: usize,
+    /// The same without a server.
+    pub launches: usize,
+    /// Sandboxes at once.
+    pub crowd: usize,
     #[serde(serialize_with = "seconds")]
     pub idle: Duration,
 }
@@ -78,6 +84,9 @@ impl Scale {
         tasks: 100_000,
         claims: 10_000,
         starts: 5,
+        spawns: 50,
+        launches: 20,
+        crowd: 50,
         idle: Duration::from_secs(5),
     };
 
@@ -94,6 +103,9 @@ impl Scale {
         tasks: 5_000,
         claims: 1_000,
         starts: 2,
+        spawns: 5,
+        launches: 3,
+        crowd: 5,
         idle: Duration::from_secs(1),
     };
 }

@@ -7,6 +7,7 @@
 mod bare;
 mod bench;
 mod latency;
+mod launch;
 mod load;
 mod machine;
 mod measure;
@@ -17,7 +18,9 @@ mod proc;
 mod proxy;
 mod raw;
 mod report;
+mod repository;
 mod sample;
+mod sandboxes;
 mod viewer;
 mod wire;
 

@@ -24,6 +24,8 @@ use crate::{
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const HEALTH_PERIOD: Duration = Duration::from_millis(1);
+/// Where Git and what makes disks are looked for.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 const LOG_FILE: &str = "serve.log";
 
 pub struct Omoi {
@@ -115,7 +117,7 @@ pub fn text(value: &Value) -> anyhow::Result<String> {
 #[expect(clippy::disallowed_methods, reason = "the program that is measured")]
 fn command(bench: &Bench, place: &Place) -> Command {
     let mut command = Command::new(&bench.omoi);
-    command.env_clear().env("OMOI_LEASE_DURATION", "1h");
+    command.env_clear().env("PATH", PATH).env("OMOI_LEASE_DURATION", "1h");
     command.stdin(Stdio::null()).kill_on_drop(true);
     if let Some(url) = place.database_url() {
         command.env("OMOI_DATABASE_URL", url);
@@ -142,7 +144,7 @@ fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-fn last_words(dir: &Path) -> String {
+pub fn last_words(dir: &Path) -> String {
     let log = std::fs::read_to_string(dir.join(LOG_FILE)).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(10)..].join("\n")

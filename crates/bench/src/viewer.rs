@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
@@ -102,6 +103,23 @@ impl Viewer {
         Ok(self.sight)
     }
 
+    /// Waits for the next event and takes it whole.
+    pub async fn next(&mut self) -> anyhow::Result<Value> {
+        loop {
+            while let Some(frame) = Frame::parse(&self.buffer[..self.filled])? {
+                let (opcode, bytes, event) = (frame.opcode, frame.bytes, frame.payload.to_vec());
+                self.consume(bytes);
+                match opcode {
+                    TEXT if position(&event).is_some() => return Ok(serde_json::from_slice(&event)?),
+                    CLOSE => bail!("the server has ended the live stream"),
+                    PING => self.pong(),
+                    _ => {}
+                }
+            }
+            self.fill().await?;
+        }
+    }
+
     /// Takes all whole frames out of the buffer.
     fn parse(&mut self, epoch: Instant) -> anyhow::Result<u64> {
         let now = u32::try_from(epoch.elapsed().as_micros())?;
@@ -118,16 +136,18 @@ impl Viewer {
                     let code = frame.payload.first_chunk().map_or(1005, |code| u16::from_be_bytes(*code));
                     self.sight.closed = Some(code);
                 }
-                // An empty pong, masked with zeros; dropped when the socket is full, as the next will do.
-                PING => {
-                    let _ = self.stream.try_write(&[0x8a, 0x80, 0, 0, 0, 0]);
-                }
+                PING => self.pong(),
                 _ => {}
             }
             at += frame.bytes;
         }
         self.consume(at);
         Ok(arrived)
+    }
+
+    /// Empty, masked with zeros; dropped when the socket is full, as the next will do.
+    fn pong(&self) {
+        let _ = self.stream.try_write(&[0x8a, 0x80, 0, 0, 0, 0]);
     }
 
     fn consume(&mut self, bytes: usize) {

@@ -5,6 +5,7 @@ mod claim;
 mod ingest;
 mod message;
 pub mod page;
+mod spawn;
 mod start;
 mod view;
 
@@ -26,7 +27,7 @@ use crate::{
 /// No measurement takes longer on one store.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(900);
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "ingest_single",
     "ingest_batch",
     "latency_256",
@@ -37,6 +38,7 @@ const NAMES: [&str; 10] = [
     "db_away",
     "message",
     "claim",
+    "spawn",
 ];
 
 pub async fn all(mut args: Args) -> anyhow::Result<ExitCode> {
@@ -86,6 +88,7 @@ async fn one(name: &str, bench: &Bench, kind: Kind, report: &mut Report) -> anyh
         "db_away" => away::away(bench, kind, report).await,
         "message" => message::message(bench, kind, report).await,
         "claim" => claim::claim(bench, kind, report).await,
+        "spawn" => spawn::spawn(bench, kind, report).await,
         _ => unreachable!("names are checked"),
     }
 }

@@ -32,6 +32,11 @@ pub fn is_trigger(event_type: &str) -> bool {
     )
 }
 
+/// Whether a sandbox may have ended with it.
+pub fn may_end(event_type: &str) -> bool {
+    is_trigger(event_type) && event_type != "agent.started"
+}
+
 /// Left out of a trajectory. The heartbeats of a spec stay in, because they tell its phase.
 pub const TRAJECTORY_NOISE: [&str; 2] = ["agent.heartbeat", "heartbeat"];
 

@@ -125,26 +125,13 @@ impl Mirrors {
         self.make(&path).await?;
         self.fetch(&path, &remote).await?;
         let _branches = self.lock(&project.id, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
-        self.publish(&path, &project.default_branch).await?;
-        self.default_tip(project).await
+        let far = self.publish(&path, &project.default_branch).await?;
+        default_of(project, &far)
     }
 
     /// The tip of the default branch as it was last fetched.
     pub async fn default_tip(&self, project: &Project) -> Result<CommitId, Error> {
-        let far = self.names(&self.existing(&project.id)?, FAR).await?;
-        let branch = project.default_branch.clone();
-        match far.get(&branch) {
-            Some(tip) => Ok(tip.clone()),
-            None if far.is_empty() => Err(Error::Empty { address: Self::remote(project)?.address, branch }),
-            None => {
-                let mut found: Vec<&str> = far.keys().take(NAMES_SHOWN).map(String::as_str).collect();
-                if far.len() > NAMES_SHOWN {
-                    found.push("…");
-                }
-                let (address, found) = (Self::remote(project)?.address, found.join(", "));
-                Err(Error::NoDefaultBranch { address, branch, found })
-            }
-        }
+        default_of(project, &self.names(&self.existing(&project.id)?, FAR).await?)
     }
 
     /// Makes the branch of a sandbox's task at `from`, and answers with its tip. A branch that is there already, from an
@@ -166,19 +153,21 @@ impl Mirrors {
         let path = self.existing(&project.id)?;
         let _no_pushes = self.push_lock(&project.id, name, Hold::Alone).await?;
         let _branches = self.lock(&project.id, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
-        let heads = self.names(&path, HEADS).await?;
+        let (own, followed, base) = (branch_ref(name), format!("{FOLLOWED}{name}"), base_ref(sandbox));
+        let there = self.refs(&path, &[HEADS.to_owned(), followed.clone(), base.clone()]).await?;
+        let heads = below(&there, HEADS);
         if let Some(across) = heads.keys().find(|there| publish::cross(there, name)) {
             return Err(branch_error(
                 name,
                 &format!("cannot stand beside the branch {across:?}; rename one"),
             ));
         }
-        if !heads.contains_key(name) && !self.has_commit(&project.id, from).await? {
+        // What a branch points to is there without asking.
+        let is_there = heads.contains_key(name) || heads.values().any(|tip| tip == from);
+        if !is_there && !self.has_commit(&project.id, from).await? {
             return Err(Error::NoCommit { project: project.id.clone(), commit: from.clone() });
         }
         let tip = heads.get(name).unwrap_or(from);
-        let (own, followed, base) = (branch_ref(name), format!("{FOLLOWED}{name}"), base_ref(sandbox));
-        let there = self.refs(&path, &[own.clone(), followed.clone(), base.clone()]).await?;
         let missing = [own, base].into_iter().filter(|name| !there.contains_key(name));
         let mut changes: String = missing.map(|name| format!("create {name} {tip}\n")).collect();
         if there.contains_key(&followed) {
@@ -302,13 +291,17 @@ impl Mirrors {
         })
     }
 
-    /// Lets the branches that sandboxes see follow the far ones.
-    async fn publish(&self, path: &Path, default_branch: &str) -> Result<(), Error> {
+    /// Lets the branches that sandboxes see follow the far ones, and answers with those.
+    async fn publish(&self, path: &Path, default_branch: &str) -> Result<Branches, Error> {
         let head = branch_ref(default_branch);
-        self.git.call(path, "symbolic-ref").args(["HEAD", head.as_str()]).run().await?;
-        let heads = self.names(path, HEADS).await?;
-        let followed = self.names(path, FOLLOWED).await?.into_keys().collect();
-        let plan = publish::plan(&self.names(path, FAR).await?, &heads, &followed);
+        // Almost always so already, and each call of Git costs milliseconds.
+        if std::fs::read_to_string(path.join("HEAD")).ok() != Some(format!("ref: {head}\n")) {
+            self.git.call(path, "symbolic-ref").args(["HEAD", head.as_str()]).run().await?;
+        }
+        let all = self.refs(path, &[HEADS, FOLLOWED, FAR].map(str::to_owned)).await?;
+        let (heads, far) = (below(&all, HEADS), below(&all, FAR));
+        let followed = below(&all, FOLLOWED).into_keys().collect();
+        let plan = publish::plan(&far, &heads, &followed);
         let deletes =
             plan.delete.iter().map(|name| format!("delete {HEADS}{name}\ndelete {FOLLOWED}{name}\n"));
         // One after the other: where `a` goes and `a/b` comes, Git does not take both at once.
@@ -317,7 +310,8 @@ impl Mirrors {
             Some(old) => format!("update {HEADS}{name} {tip} {old}\nupdate {FOLLOWED}{name} {tip}\n"),
             None => format!("create {HEADS}{name} {tip}\nupdate {FOLLOWED}{name} {tip}\n"),
         });
-        self.update(path, sets.collect()).await
+        self.update(path, sets.collect()).await?;
+        Ok(far)
     }
 
     /// Changes refs, all or none.
@@ -332,11 +326,7 @@ impl Mirrors {
 
     /// The refs below a prefix, by the rest of their names.
     async fn names(&self, path: &Path, below: &str) -> Result<Branches, Error> {
-        let found = self.refs(path, &[below.to_owned()]).await?;
-        Ok(found
-            .into_iter()
-            .filter_map(|(name, tip)| Some((name.strip_prefix(below)?.to_owned(), tip)))
-            .collect())
+        Ok(self::below(&self.refs(path, &[below.to_owned()]).await?, below))
     }
 
     async fn refs(&self, path: &Path, patterns: &[String]) -> Result<BTreeMap<String, CommitId>, Error> {
@@ -348,6 +338,28 @@ impl Mirrors {
         };
         Ok(String::from_utf8_lossy(&output).lines().filter_map(line).collect())
     }
+}
+
+/// The tip of the default branch among the far ones.
+fn default_of(project: &Project, far: &Branches) -> Result<CommitId, Error> {
+    let branch = project.default_branch.clone();
+    match far.get(&branch) {
+        Some(tip) => Ok(tip.clone()),
+        None if far.is_empty() => Err(Error::Empty { address: Mirrors::remote(project)?.address, branch }),
+        None => {
+            let mut found: Vec<&str> = far.keys().take(NAMES_SHOWN).map(String::as_str).collect();
+            if far.len() > NAMES_SHOWN {
+                found.push("…");
+            }
+            let (address, found) = (Mirrors::remote(project)?.address, found.join(", "));
+            Err(Error::NoDefaultBranch { address, branch, found })
+        }
+    }
+}
+
+/// Those below a prefix, by the rest of their names.
+fn below(refs: &BTreeMap<String, CommitId>, prefix: &str) -> Branches {
+    refs.iter().filter_map(|(name, tip)| Some((name.strip_prefix(prefix)?.to_owned(), tip.clone()))).collect()
 }
 
 /// Removes a directory, if there is one.

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     config::Limits,
+    domain::report,
     store::{EventAsk, TrajectoryAsk},
 };
 
@@ -125,7 +126,7 @@ async fn post_events(
                 .into_iter()
                 .map(|event| event.checked(&api.limits, now))
                 .collect::<ApiResult<Vec<_>>>()?;
-            let events = api.store.event_append(&id, events).await.map_err(|error| who.refused(error))?;
+            let events = append(&api, &who, &id, events).await?;
             let status = "received".to_owned();
             Ok(Answer(EventsReceived { status, sandbox_id: id, events }).into_response())
         }
@@ -139,8 +140,7 @@ async fn post_events(
         } => {
             let event = PostedEvent { event_type, event_data, source, worker_seq, timestamp };
             let event = event.checked(&api.limits, now)?;
-            let received =
-                api.store.event_append(&id, vec![event]).await.map_err(|error| who.refused(error))?.pop();
+            let received = append(&api, &who, &id, vec![event]).await?.pop();
             received
                 .map(|one| Answer(one).into_response())
                 .ok_or_else(|| ApiError::invalid("batch_size", "no event"))
@@ -152,6 +152,21 @@ async fn post_events(
             Err(ApiError::invalid("validation_failed", "send one event or `events`, not both"))
         }
     }
+}
+
+/// Whoever looks after sandboxes is told when one may have ended.
+async fn append(
+    api: &Api,
+    who: &Caller,
+    id: &SandboxId,
+    events: Vec<NewEvent>,
+) -> ApiResult<Vec<EventReceived>> {
+    let may_end = events.iter().any(|event| report::may_end(&event.event_type));
+    let received = api.store.event_append(id, events).await.map_err(|error| who.refused(error))?;
+    if may_end {
+        api.wake.notify_one();
+    }
+    Ok(received)
 }
 
 /// The answer to one event, or to a batch.

@@ -1,0 +1,175 @@
+//! A server that makes sandboxes on this machine, and what its live stream tells of them. Whatever happens, nothing of
+//! them stays: they would outlive the server and this program.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, bail, ensure};
+use omoi_launcher::Launcher;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    bench::Bench,
+    omoi::{Omoi, last_words, text},
+    place::{Kind, Place},
+    repository,
+    viewer::Viewer,
+    wire::Conn,
+};
+
+pub const BOOTING: &str = "SANDBOX_sandbox.booting";
+pub const READY: &str = "SANDBOX_workspace.ready";
+pub const ENDED: &str = "SANDBOX_ENDED";
+pub const REMOVED: &str = "SANDBOX_REMOVED";
+const FAILED: &str = "SANDBOX_FAILED";
+const PATIENCE: Duration = Duration::from_secs(120);
+/// A launcher that was at work when its server ended may still bring one forth.
+const CLEAR_ROUNDS: usize = 3;
+
+/// What a server needs beside itself to make sandboxes.
+pub struct Programs {
+    pub launcher: PathBuf,
+    pub worker: PathBuf,
+}
+
+impl Programs {
+    pub fn beside(omoi: &Path) -> anyhow::Result<Self> {
+        let find = |name: &str| {
+            let path = omoi.with_file_name(name);
+            ensure!(path.is_file(), "{} is missing: build it with scripts/static", path.display());
+            Ok(path)
+        };
+        Ok(Self { launcher: find("omoi-launcher")?, worker: find("omoi-worker")? })
+    }
+}
+
+pub struct Sandboxes {
+    omoi: Option<Omoi>,
+    pub pid: u32,
+    pub project: String,
+    programs: Programs,
+    conn: Conn,
+    live: Viewer,
+    place: Place,
+}
+
+/// When it was first told of each type of event, from the request on.
+pub type Life = BTreeMap<String, Duration>;
+
+impl Sandboxes {
+    /// A server with one project, of a repository made for it.
+    pub async fn start(bench: &Bench, programs: Programs) -> anyhow::Result<Self> {
+        let place = Place::fresh(bench, Kind::Sqlite).await?;
+        let repository = repository::make(place.dir())?;
+        let omoi = Omoi::start(bench, &place).await?;
+        let body = json!({ "name": "sandboxes", "repository_url": repository });
+        let project = text(&omoi.call(&omoi.post("/api/v1/projects", &body)).await?["id"])?;
+        let live = Viewer::open(omoi.at, &omoi.token, "entity_types=sandbox", None).await?;
+        let conn = Conn::open(omoi.at).await?;
+        Ok(Self { pid: omoi.pid, omoi: Some(omoi), project, programs, conn, live, place })
+    }
+
+    pub fn data(&self) -> &Path {
+        self.place.dir()
+    }
+
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// Asks for one that runs a command.
+    pub async fn order(&mut self, argv: &[&str]) -> anyhow::Result<String> {
+        let body = json!({ "command": argv, "memory_gb": 1, "cpu": 1, "disk_gb": 1 });
+        let omoi = self.omoi.as_ref().context("the server has ended")?;
+        let request = omoi.post(&format!("/api/v1/projects/{}/sandboxes", self.project), &body);
+        text(&self.conn.ask_json(&request).await?["id"])
+    }
+
+    /// One from the request until nothing is left of it.
+    pub async fn live_once(&mut self, argv: &[&str]) -> anyhow::Result<Life> {
+        let began = Instant::now();
+        let id = self.order(argv).await?;
+        let mut life = Life::new();
+        self.watch(|of, event_type, at| {
+            if of == id {
+                life.entry(event_type.to_owned()).or_insert(at - began);
+            }
+            of == id && event_type == REMOVED
+        })
+        .await?;
+        Ok(life)
+    }
+
+    /// Waits until each of these was told of with this type of event, from now on.
+    pub async fn all(&mut self, ids: &[String], wanted: &str) -> anyhow::Result<()> {
+        let mut missing: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+        let seen = self.watch(|of, event_type, _| {
+            if event_type == wanted {
+                missing.remove(of);
+            }
+            missing.is_empty()
+        });
+        seen.await.with_context(|| format!("not all of {} sandboxes came to {wanted}", ids.len()))
+    }
+
+    pub async fn status(&mut self, id: &str) -> anyhow::Result<String> {
+        let omoi = self.omoi.as_ref().context("the server has ended")?;
+        let sandbox = self.conn.ask_json(&omoi.get(&format!("/api/v1/sandboxes/{id}"))).await?;
+        text(&sandbox["status"])
+    }
+
+    pub async fn terminate(&mut self, id: &str) -> anyhow::Result<()> {
+        let omoi = self.omoi.as_ref().context("the server has ended")?;
+        let request = omoi.post(&format!("/api/v1/sandboxes/{id}/terminate"), &json!({}));
+        self.conn.ask_json(&request).await.map(|_| ())
+    }
+
+    /// Ends the server, whose sandboxes are all removed, and says what they have left behind.
+    pub async fn stop(mut self) -> anyhow::Result<Vec<PathBuf>> {
+        if let Some(omoi) = self.omoi.take() {
+            omoi.stop().await?;
+        }
+        Ok(places(self.place.dir()))
+    }
+
+    /// Reads the live stream until told to stop. A sandbox that fails ends it.
+    async fn watch(&mut self, mut is_last: impl FnMut(&str, &str, Instant) -> bool) -> anyhow::Result<()> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let Ok(event) = timeout_at(until, self.live.next()).await else {
+                bail!("it takes longer than {PATIENCE:?}: {}", last_words(self.place.dir()));
+            };
+            let (event, at) = (event?, Instant::now());
+            let word = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
+            if word("event_type") == FAILED {
+                bail!("a sandbox failed: {}", event["payload"]);
+            }
+            if is_last(word("entity_id"), word("event_type"), at) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Sandboxes {
+    fn drop(&mut self) {
+        // Killed, since it would make what is removed here anew.
+        self.omoi.take();
+        let launcher = Launcher::new(&self.programs.launcher);
+        for _ in 0..CLEAR_ROUNDS {
+            for place in places(self.place.dir()) {
+                let _ = launcher.remove(&place);
+            }
+        }
+    }
+}
+
+fn places(data: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(data.join("sandboxes")).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
