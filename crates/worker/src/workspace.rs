@@ -16,6 +16,7 @@ use crate::{
 /// A clone of something large over something slow.
 const CLONE_LIMIT: Duration = Duration::from_secs(1800);
 const LIMIT: Duration = Duration::from_secs(120);
+const HEADS: &str = "+refs/heads/*:refs/remotes/origin/*";
 /// What the worker itself does runs none of the repository's programs.
 const QUIET: [&str; 4] = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
 
@@ -43,7 +44,7 @@ impl<'a> Workspace<'a> {
     /// Puts the workspace on its branch. A directory that holds no repository gets one through the door.
     pub async fn prepare(&self, outbox: &Outbox) -> Result<(), Error> {
         let begun = Instant::now();
-        let Repository { url, branch_name, base_commit, .. } = self.repository;
+        let Repository { url, branch_name, .. } = self.repository;
         std::fs::create_dir_all(&self.git.dir)
             .map_err(|source| Error::Io { what: "checkout".to_owned(), source })?;
         if self.git.dir.join(".git").symlink_metadata().is_err() {
@@ -51,18 +52,8 @@ impl<'a> Workspace<'a> {
             self.clone_here().await?;
         }
         progress(outbox, "checkout", &format!("switching to {branch_name}"), begun);
-        // A worker that was killed has left its successor on the branch, maybe with commits of the agent's.
-        let on = self.git.text(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await.ok();
-        if on.as_deref() != Some(branch_name) {
-            let from = if self.git.run(&["rev-parse", "--quiet", "--verify", "HEAD"]).await.is_ok() {
-                "HEAD"
-            } else {
-                base_commit
-            };
-            self.quietly(&["checkout", "--quiet", "-B", branch_name, from], LIMIT).await?;
-        }
+        let commit = self.switch().await?;
         self.set_origin(url).await?;
-        let commit = self.git.text(&["rev-parse", "HEAD"]).await?;
         outbox.push(WorkspaceReady {
             branch_name: Some(branch_name.clone()),
             commit: Some(commit),
@@ -70,6 +61,30 @@ impl<'a> Workspace<'a> {
             ..WorkspaceReady::default()
         });
         Ok(())
+    }
+
+    /// On the branch, and where that stands.
+    async fn switch(&self) -> Result<String, Error> {
+        let Repository { branch_name, base_commit, .. } = self.repository;
+        let branch = format!("refs/heads/{branch_name}");
+        let head = std::fs::read_to_string(self.git.dir.join(".git/HEAD")).unwrap_or_default();
+        let head = head.trim_end();
+        if head == base_commit {
+            // Detached where the branch begins, as the checkouts of a server are: nothing in the work tree changes.
+            self.git.run(&["update-ref", &branch, base_commit]).await?;
+            self.git.run(&["symbolic-ref", "HEAD", &branch]).await?;
+            return Ok(base_commit.clone());
+        }
+        // A worker that was killed has left its successor on the branch, maybe with commits of the agent's.
+        if head.strip_prefix("ref: ") != Some(branch.as_str()) {
+            let from = if self.git.run(&["rev-parse", "--quiet", "--verify", "HEAD"]).await.is_ok() {
+                "HEAD"
+            } else {
+                base_commit
+            };
+            self.quietly(&["checkout", "--quiet", "-B", branch_name, from], LIMIT).await?;
+        }
+        self.git.text(&["rev-parse", "HEAD"]).await
     }
 
     /// Pushes the branch if it has commits of its own.
@@ -96,14 +111,17 @@ impl<'a> Workspace<'a> {
     async fn clone_here(&self) -> Result<(), Error> {
         let Repository { url, base_commit, .. } = self.repository;
         self.git.run(&["init", "--quiet", "--template="]).await?;
-        let heads = "+refs/heads/*:refs/remotes/origin/*";
-        self.quietly(&["fetch", "--quiet", url, heads], CLONE_LIMIT).await?;
+        self.quietly(&["fetch", "--quiet", url, HEADS], CLONE_LIMIT).await?;
         self.quietly(&["checkout", "--quiet", "--detach", base_commit], CLONE_LIMIT).await
     }
 
     async fn set_origin(&self, url: &str) -> Result<(), Error> {
         self.git.run(&["config", "remote.origin.url", url]).await?;
-        self.git.run(&["config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*"]).await
+        let config = std::fs::read_to_string(self.git.dir.join(".git/config")).unwrap_or_default();
+        if config.contains(&format!("fetch = {HEADS}")) {
+            return Ok(());
+        }
+        self.git.run(&["config", "remote.origin.fetch", HEADS]).await
     }
 
     async fn quietly(&self, args: &[&str], limit: Duration) -> Result<(), Error> {

@@ -35,6 +35,8 @@ use crate::{
 const LIMIT: usize = 5_000;
 /// A spawn that fails by something that may pass is tried this often before the attempt has failed.
 const SPAWN_TRIES: i64 = 5;
+/// A look is short, and each takes a thread: many sandboxes are to cost few.
+const LOOKS_AT_ONCE: usize = 2;
 const RESCUE_TIMEOUT: Duration = Duration::from_secs(300);
 const LOG_TAIL_BYTES: usize = 1024;
 
@@ -99,7 +101,8 @@ struct Shared {
     node: Node,
     tracker: TaskTracker,
     busy: Mutex<HashSet<SandboxId>>,
-    permits: Arc<Semaphore>,
+    permits: Semaphore,
+    looks: Semaphore,
     wake: Arc<Notify>,
     /// Commands under way here.
     running: Mutex<HashSet<CommandId>>,
@@ -121,7 +124,7 @@ pub struct Parts {
 impl Places {
     pub fn new(parts: Parts, config: config::Sandbox, tracker: TaskTracker) -> Self {
         let Parts { store, clock, provider, mirrors, checkouts, doors, node, wake } = parts;
-        let permits = Arc::new(Semaphore::new(config.steps_at_once));
+        let permits = Semaphore::new(config.steps_at_once);
         let busy = Mutex::new(HashSet::new());
         Self(Arc::new(Shared {
             store,
@@ -135,6 +138,7 @@ impl Places {
             tracker,
             busy,
             permits,
+            looks: Semaphore::new(LOOKS_AT_ONCE),
             wake,
             running: Mutex::default(),
             orphans_ended: AtomicBool::new(false),
@@ -246,7 +250,8 @@ impl Shared {
 
     /// Says whether there is something to do next.
     async fn step(&self, row: &Placed, step: Step) -> bool {
-        let Ok(_permit) = self.permits.acquire().await else { return false };
+        let permits = if step == Step::Watch { &self.looks } else { &self.permits };
+        let Ok(_permit) = permits.acquire().await else { return false };
         let done = match step {
             Step::Make => self.make(row).await,
             Step::Watch => return self.watch_or_tell(row).await,
