@@ -1,6 +1,6 @@
 //! What every provider must do, on `local` as root and as an ordinary user.
 
-use omoi_protocol::{Place, SandboxStatus};
+use omoi_protocol::{Place, SandboxStatus, live::LiveEvent};
 use serde_json::json;
 
 use crate::{
@@ -120,8 +120,14 @@ async fn restart_adopts(who: As) {
     let script = "echo $$ >> starts; while ! test -e go; do :; done; cat starts | wc -l";
     let id = omoi.order(&project, &["/bin/sh", "-c", script]).await;
     omoi.until_event(&id, "command.started").await;
+    let (_, cut_off) =
+        omoi.post(&format!("/api/v1/sandboxes/{id}/commands"), &json!({ "argv": ["sleep", "1000"] })).await;
+    let is_it = |event: &LiveEvent| data(event)["command_id"] == cut_off["id"];
+    omoi.until(&id, |event| event.event_type == "command.started" && is_it(event)).await;
     omoi.kill().await;
     omoi.start_again().await;
+    let seen = omoi.until(&id, |event| event.event_type == "command.completed" && is_it(event)).await;
+    assert_eq!(data(seen.last().unwrap())["error"], "the server ended while it ran");
     assert_eq!(omoi.exec(&id, &["touch", "/workspace/go"]).await.code, Some(0));
     let seen = omoi.gone(&id).await;
     let output: String = seen

@@ -59,8 +59,15 @@ pub async fn run(
 /// A command whose sandbox ended before it could run.
 pub async fn give_up(store: &Store, command: &Command) -> Result<(), store::Error> {
     let error = "the sandbox had ended".to_owned();
-    let told = json!({ "command_id": command.id, "duration_ms": 0, "output_bytes": 0, "error": error });
-    store.command_end(&command.id, Err(error)).await?;
+    store.command_end(&command.id, Err(error.clone())).await?;
+    tell_given_up(store, &Command { error: Some(error), ..command.clone() }).await
+}
+
+/// One that is over without an end of its own; its row says why.
+pub async fn tell_given_up(store: &Store, command: &Command) -> Result<(), store::Error> {
+    let told = json!({
+        "command_id": command.id, "duration_ms": 0, "output_bytes": 0, "error": command.error,
+    });
     store.event_tell(&command.sandbox_id, "command.completed", &told).await
 }
 

@@ -213,10 +213,11 @@ impl Places {
     /// Begins what people want to run in sandboxes that are up.
     async fn run_commands(&self) -> Result<(), store::Error> {
         let own = &self.0;
-        if !own.orphans_ended.swap(true, Ordering::Relaxed) {
+        if !own.orphans_ended.load(Ordering::Relaxed) {
             for command in own.store.command_end_orphans(own.node.name()).await? {
-                commands::give_up(&own.store, &command).await?;
+                commands::tell_given_up(&own.store, &command).await?;
             }
+            own.orphans_ended.store(true, Ordering::Relaxed);
         }
         for (command, live) in own.store.command_list_pending(own.node.name(), LIMIT).await? {
             if !own.running.lock().unwrap_or_else(PoisonError::into_inner).insert(command.id.clone()) {
