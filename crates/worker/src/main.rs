@@ -11,6 +11,7 @@ mod report;
 mod run;
 mod work;
 
+mod agent;
 mod command;
 mod group;
 mod output;

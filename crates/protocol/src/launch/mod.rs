@@ -17,4 +17,6 @@ pub use door::{Door, LAUNCH_FILE, SandboxToken};
 pub use env::{ENV_VALUE_BYTES_MAX, EnvError, PlainEnv};
 pub use place::{Repository, Resources, SPOOL_PATH, WORKSPACE_PATH};
 pub use spec::LaunchSpec;
-pub use work::{AgentKind, AgentLaunch, ExecutionMode, Gates, Limits, Resume, SpecLaunch};
+pub use work::{
+    AgentKind, AgentLaunch, ExecutionMode, Gates, Limits, McpServer, PermissionMode, Resume, SpecLaunch, Wire,
+};

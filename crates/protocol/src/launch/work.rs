@@ -1,5 +1,7 @@
 //! What the worker is to do: which agent it drives, in which mode, how far, and from where it goes on.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -45,7 +47,7 @@ pub enum AgentKind {
     ClaudeCode,
     /// Any that speaks the Agent Client Protocol.
     Acp,
-    /// Follows a script; for the demo and tests.
+    /// The built-in one, with a model that plays a scenario; for the demo and tests.
     Scripted,
 }
 
@@ -60,13 +62,94 @@ impl AgentKind {
     }
 }
 
+/// How a model is spoken to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum Wire {
+    /// The Messages API of Anthropic.
+    #[default]
+    Messages,
+    /// Chat completions, as OpenAI began them.
+    Chat,
+}
+
+/// What the agent may do with its tools. Whatever it does stays in its sandbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum PermissionMode {
+    /// Reads and says what it would do.
+    #[serde(rename = "plan")]
+    Plan,
+    /// Files of the workspace and of the temporary directory, and commands.
+    #[default]
+    #[serde(rename = "acceptEdits")]
+    AcceptEdits,
+    /// Any file of the sandbox, and commands.
+    #[serde(rename = "all", alias = "bypassPermissions")]
+    All,
+}
+
+/// A server of tools by the Model Context Protocol: a program to start inside the sandbox, or an address.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct McpServer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// The agent as a launch describes it, and as `settings.agent` of a project and `agent` of a task's
+/// `execution_config` do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentLaunch {
     pub kind: AgentKind,
     pub model: Option<String>,
+    /// None leaves it to the model's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
     /// planner, implementer, validator and so on; None leaves it to the mode.
     pub agent_type: Option<String>,
+    pub permission_mode: PermissionMode,
+    /// None allows all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disallowed_tools: Vec<String>,
+    /// What the agent is told besides its task and what the repository says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp_servers: BTreeMap<String, McpServer>,
+    /// What the model can take in at once.
+    pub context_tokens: u64,
+    /// The longest answer that is asked for.
+    pub answer_tokens: u32,
+}
+
+impl Default for AgentLaunch {
+    fn default() -> Self {
+        Self {
+            kind: AgentKind::default(),
+            model: None,
+            wire: None,
+            agent_type: None,
+            permission_mode: PermissionMode::default(),
+            allowed_tools: None,
+            disallowed_tools: Vec::new(),
+            instructions: None,
+            mcp_servers: BTreeMap::new(),
+            context_tokens: 200_000,
+            answer_tokens: 16_000,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -82,6 +165,12 @@ pub struct Limits {
     pub max_total_cost_usd: f64,
     /// Of all iterations.
     pub max_duration_seconds: u64,
+    /// Of all answers of the model.
+    pub max_output_tokens: u64,
+    /// Answers in a row that came to nothing: void, refused, or nothing but failed tool calls.
+    pub max_consecutive_errors: u32,
+    /// How long the worker waits for more messages once the agent is done; then it reports and leaves.
+    pub idle_seconds: u64,
     /// Of the whole sandbox, from booting to its last push.
     pub wall_clock_seconds: u64,
     /// From one heartbeat of the worker to the next.
@@ -97,6 +186,9 @@ impl Limits {
         max_iterations: 10,
         max_total_cost_usd: 20.0,
         max_duration_seconds: 3_600,
+        max_output_tokens: 2_000_000,
+        max_consecutive_errors: 10,
+        idle_seconds: 0,
         wall_clock_seconds: 5_400,
         heartbeat_seconds: 30,
         grace_seconds: 20,
