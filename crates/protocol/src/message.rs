@@ -54,6 +54,6 @@ pub struct Message {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MessageReport {
-    /// `injected` or `acknowledged`.
+    /// `delivered` (the worker still has it, the agent is busy), `injected` or `acknowledged`.
     pub state: MessageState,
 }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use omoi_client::{Client, Retry};
-use omoi_protocol::{MessageId, SandboxId, message::Message};
+use omoi_protocol::{MessageId, MessageState, SandboxId, message::Message};
 use tokio::sync::mpsc;
 
 /// How long the server holds a question that it has no answer to.
@@ -31,6 +31,8 @@ pub async fn take(client: Client, sandbox: SandboxId, to: mpsc::Sender<Message>)
         failures = 0;
         for message in messages {
             if handed.contains(&message.id) {
+                // The agent is busy with something long; the message is in good hands.
+                let _ = client.message_report(&sandbox, &message.id, MessageState::Delivered).await;
                 continue;
             }
             handed.push_back(message.id.clone());

@@ -6,7 +6,7 @@
 
 pub use omoi_protocol::event::is_heartbeat;
 use omoi_protocol::{
-    FailureKind,
+    FailureKind, MessageState,
     outcome::{Outcome, PullRequest, Tokens},
 };
 use serde_json::Value;
@@ -35,6 +35,15 @@ pub fn is_trigger(event_type: &str) -> bool {
 /// Whether a sandbox may have ended with it.
 pub fn may_end(event_type: &str) -> bool {
     is_trigger(event_type) && event_type != "agent.started"
+}
+
+/// What an event says of the message that it names.
+pub fn of_message(event_type: &str) -> Option<MessageState> {
+    match event_type {
+        "agent.message_injected" => Some(MessageState::Injected),
+        "agent.processing" => Some(MessageState::Acknowledged),
+        _ => None,
+    }
 }
 
 /// Left out of a trajectory. The heartbeats of a spec stay in, because they tell its phase.

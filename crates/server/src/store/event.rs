@@ -22,7 +22,6 @@ use super::{
 };
 use crate::domain::report;
 
-const MESSAGE_INJECTED: &str = "agent.message_injected";
 
 /// Events to be stored for one sandbox, all or none.
 pub struct Append {
@@ -146,7 +145,7 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
 
 /// Whether its data is read when it is stored, and so must be readable.
 fn means_something(event: &NewEvent) -> bool {
-    report::is_trigger(&event.event_type) || event.event_type == MESSAGE_INJECTED
+    report::is_trigger(&event.event_type) || report::of_message(&event.event_type).is_some()
 }
 
 /// The event that the worker has sent before under this number; other content under it is a conflict.
@@ -211,8 +210,8 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
     if report::is_trigger(&event.event_type) {
         refused =
             transition::report(tx, &mut stream.reporter, &event.event_type, event.event_data.get()).await?;
-    } else if event.event_type == MESSAGE_INJECTED {
-        message::injected_by_event(tx, &stream.reporter.id, event.event_data.get()).await?;
+    } else if let Some(state) = report::of_message(&event.event_type) {
+        message::reported_by_event(tx, &stream.reporter.id, state, event.event_data.get()).await?;
     }
     if stream.reporter.status == SandboxStatus::Creating {
         sandbox::set_running(tx, &mut stream.reporter).await?;

@@ -106,7 +106,7 @@ impl Store {
         .await
     }
 
-    /// What the worker tells of a message: the agent has it, or has dealt with it. Repeats are harmless.
+    /// What the worker tells of a message: it still has it, the agent has it, or has dealt with it. Repeats are harmless.
     pub async fn message_report(
         &self,
         from: &SandboxId,
@@ -174,13 +174,18 @@ impl Store {
     }
 }
 
-/// An `agent.message_injected` event that names its message says the same as a report.
-pub(super) async fn injected_by_event(tx: &mut Tx, from: &SandboxId, data: &str) -> Result<(), Error> {
+/// An event that names a message says the same as a report.
+pub(super) async fn reported_by_event(
+    tx: &mut Tx,
+    from: &SandboxId,
+    state: MessageState,
+    data: &str,
+) -> Result<(), Error> {
     let data: Json = event::json(data)?;
     let Some(id) = data["message_id"].as_str().and_then(|id| id.parse::<MessageId>().ok()) else {
         return Ok(());
     };
-    match advance(tx, from, &id, MessageState::Injected).await {
+    match advance(tx, from, &id, state).await {
         // An event is stored whatever it says of messages.
         Err(fault) if fault.is_fault() => Err(fault),
         _ => Ok(()),
@@ -192,8 +197,10 @@ async fn advance(tx: &mut Tx, of: &SandboxId, id: &MessageId, state: MessageStat
     let column = match state {
         MessageState::Injected => "injected_at",
         MessageState::Acknowledged => "acknowledged_at",
-        MessageState::Queued | MessageState::Delivered | MessageState::Expired => {
-            return Err(Error::invalid("message_state", "a worker reports `injected` or `acknowledged`"));
+        MessageState::Delivered => return hold(tx, message).await,
+        MessageState::Queued | MessageState::Expired => {
+            let detail = "a worker reports `delivered`, `injected` or `acknowledged`";
+            return Err(Error::invalid("message_state", detail));
         }
     };
     // Words only ever move forward; the order of the states is the order of their declaration.
@@ -205,6 +212,16 @@ async fn advance(tx: &mut Tx, of: &SandboxId, id: &MessageId, state: MessageStat
     tx.execute(&sql, params![id, state.as_str(), tx.now]).await?;
     changed(tx, &message);
     get(tx, of, id).await
+}
+
+/// The worker has it and the agent is busy: it is not offered again for a while, and that time does not count.
+async fn hold(tx: &mut Tx, message: Message) -> Result<Message, Error> {
+    if message.state == MessageState::Delivered {
+        let offer_at = tx.now + tx.rules.message_offer_again_after;
+        let sql = "UPDATE messages SET offer_at = $2, deliveries = 1 WHERE id = $1";
+        tx.execute(sql, params![&message.id, offer_at]).await?;
+    }
+    get(tx, &message.sandbox_id, &message.id).await
 }
 
 fn changed(tx: &mut Tx, message: &Message) {

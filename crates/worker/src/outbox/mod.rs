@@ -80,7 +80,8 @@ impl Outbox {
     /// Returns once the event is on disk, or known to be in memory alone.
     pub fn push(&self, event: impl Into<Payload>) {
         let payload = event.into().with_common(self.common.clone());
-        self.queue().push(NewEvent::new(&payload, EventSource::Worker));
+        let source = source(payload.event_type());
+        self.queue().push(NewEvent::new(&payload, source));
         self.shared.added.notify_one();
     }
 
@@ -118,4 +119,11 @@ impl Outbox {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Who speaks: the agent of what it does, the worker of all else.
+fn source(event_type: &str) -> EventSource {
+    let own = ["agent.started", "agent.heartbeat", "agent.shutdown", "agent.message_injected", "agent.processing"];
+    let is_agent = event_type.starts_with("agent.") && !own.contains(&event_type);
+    if is_agent { EventSource::Agent } else { EventSource::Worker }
 }
