@@ -47,6 +47,14 @@ impl Error {
         }
     }
 
+    /// How much of a session's log the server has, when it refused a part that belongs elsewhere.
+    pub fn size(&self) -> Option<u64> {
+        match self {
+            Self::Problem(problem) => problem.facts.get("size")?.as_u64(),
+            _ => None,
+        }
+    }
+
     /// The same call may succeed later, without anybody changing anything.
     pub fn is_passing(&self) -> bool {
         match self {

@@ -2,10 +2,11 @@
 
 use omoi_protocol::{
     CommandId, EventId, ProjectId, SandboxId, SandboxStatus, TaskId,
+    launch::base64,
     page::Page,
     sandbox::{
         AttachSandbox, Command, Diff, NewCommand, NewSandbox, Sandbox, SandboxAttached, TaskComplete,
-        TaskCompleted, Transcript,
+        TaskCompleted, Transcript, TranscriptPart, TranscriptReceived,
     },
     task::{Reason, Task},
 };
@@ -94,5 +95,24 @@ impl Client {
 
     pub async fn sandbox_transcript(&self, id: &SandboxId) -> Result<Transcript, Error> {
         self.get(&path(id, "/transcript")).json().await
+    }
+
+    /// Appends to a session's log at `offset`, and answers with how much of it is stored. What is stored already may be
+    /// sent again; after a refusal with the code `transcript_gap` the next part is the one at `Error::size`.
+    pub async fn transcript_append(
+        &self,
+        id: &SandboxId,
+        session_id: &str,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<u64, Error> {
+        let part = TranscriptPart {
+            session_id: session_id.to_owned(),
+            offset: i64::try_from(offset).unwrap_or(i64::MAX),
+            data_b64: base64(data),
+        };
+        let stored: TranscriptReceived =
+            self.post(&path(id, "/transcript")).body(&part).repeatable().json().await?;
+        Ok(u64::try_from(stored.size).unwrap_or(0))
     }
 }

@@ -11,6 +11,8 @@ pub mod wire;
 pub use answer::{Answer, Cgroups, DiskKind, Exit, How, Layer, Refusal, Report, State, Status, Usage};
 pub use control::{Control, Running};
 pub use directory::Directory;
-pub use plan::{Allow, Bind, Door, Exec, File, Ids, Image, Limits, Plan, Workspace};
+pub use plan::{
+    Allow, Bind, Door, Exec, File, Ids, Image, Limits, PLAN_BYTES_MAX, Plan, RUN_BYTES, Workspace,
+};
 pub use program::Launcher;
 pub use wire::Error;

@@ -15,12 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use omoi_launcher::{Answer, Layer, Plan};
+use omoi_launcher::{Answer, Layer, PLAN_BYTES_MAX, Plan};
 
 use crate::refuse::refusal;
-
-/// Launch files are small; a plan beyond this is a mistake.
-const PLAN_BYTES_MAX: u64 = 16 << 20;
 
 const USAGE: &str = "usage: omoi-launcher run < PLAN | probe [--cache DIR] | kill DIR | remove DIR\n       \
                      omoi-launcher bench --count N --cache DIR";

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Layer;
 
+/// A plan beyond this is a mistake: its files fill `/run` at most, and the rest is small.
+pub const PLAN_BYTES_MAX: u64 = 2 * RUN_BYTES;
+/// What fits into `/run`, the plan's files among it.
+pub const RUN_BYTES: u64 = 32 << 20;
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

@@ -73,14 +73,20 @@ pub struct NewSandbox {
     /// A pending task of the project to take with it.
     #[serde(default)]
     pub task_id: Option<TaskId>,
-    /// What to run in it, without a shell; absent: it waits for commands until it is ended.
+    /// What to run in it, without a shell. Absent: an agent works on its task; without a task it waits for commands
+    /// until it is ended.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(max_items = 1000))]
     pub command: Vec<String>,
-    /// The branch to start from, or a commit; absent: the project's default branch.
+    /// The branch to start from, or a commit; absent: where the session that is resumed left off, or the project's
+    /// default branch.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(max_length = 200))]
     pub base: Option<String>,
+    /// A session of this project for the agent to go on with; absent: the one that the task's `execution_config` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200))]
+    pub resume_session_id: Option<String>,
     /// An image of `omoi image list`; absent: the project's, or the configured one.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(max_length = 200))]
@@ -249,6 +255,37 @@ pub struct Transcript {
     pub session_id: String,
     pub created_at: Timestamp,
     pub transcript_b64: String,
+}
+
+/// How much of a session's log one request may bring.
+pub const TRANSCRIPT_PART_BYTES_MAX: usize = 1 << 20;
+/// How much of a session's log is kept.
+pub const TRANSCRIPT_BYTES_MAX: usize = 64 << 20;
+/// A longer log is not resumed: it would not fit into a launch.
+pub const RESUME_BYTES_MAX: usize = 16 << 20;
+pub const SESSION_ID_CHARS_MAX: usize = 200;
+
+/// The next bytes of a session's log. A session is known by its name in its sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TranscriptPart {
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200))]
+    pub session_id: String,
+    /// Where the bytes belong: right behind those that are stored. What is stored already may come again.
+    #[cfg_attr(feature = "schema", schema(minimum = 0))]
+    pub offset: i64,
+    /// At most 1 MiB, in base64. Empty asks how much is stored.
+    pub data_b64: String,
+}
+
+/// How much of a session's log is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct TranscriptReceived {
+    pub session_id: String,
+    /// In bytes; the next part begins here.
+    pub size: i64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

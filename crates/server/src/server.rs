@@ -17,7 +17,7 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{self, Node, Parts, Places},
+    orchestrator::{self, Defaults, Node, Parts, Places},
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -90,7 +90,8 @@ impl Server {
             let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
             let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
             let parts = parts(&config, clock, store.clone(), mirrors, doors, wake.clone())?;
-            let places = Places::new(parts, config.sandbox, tracker.clone());
+            let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
+            let places = Places::new(parts, defaults, tracker.clone());
             orchestrator::start(&store, places, wake, &tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use omoi_launcher::Plan;
+use omoi_launcher::{Plan, RUN_BYTES};
 use rustix::fs::{Mode as FileMode, OFlags, mkdirat, openat, symlinkat};
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 
@@ -17,7 +17,6 @@ const MASKED: [&str; 7] =
 const MASKED_DIRS: [&str; 3] = ["acpi", "scsi", "bus"];
 const READ_ONLY: [&str; 3] = ["sys", "irq", "fs"];
 
-const RUN_BYTES: u64 = 16 << 20;
 const DEV_BYTES: u64 = 64 << 10;
 
 pub fn attach_all(

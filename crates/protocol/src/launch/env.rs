@@ -192,7 +192,7 @@ fn encoded(name: &'static str, bytes: &[u8]) -> Option<(&'static str, String)> {
 }
 
 /// RFC 4648 with padding; written out here so that the words of the protocol need no crate for it.
-fn base64(bytes: &[u8]) -> String {
+pub fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -99,6 +99,24 @@ pub const TEXT: Form<Option<String>> = Form {
     kind: Kind::Plain,
 };
 
+pub const MODEL: Form<String> = Form {
+    accepts: "the name of a model, of at most 200 characters",
+    parse: |text| {
+        let plain =
+            (1..=200).contains(&text.len()) && text.chars().all(|c| !c.is_control() && !c.is_whitespace());
+        plain.then(|| text.to_owned())
+    },
+    show: String::clone,
+    kind: Kind::Plain,
+};
+
+/// As long as a task may ask for.
+pub const IDLE: Form<Duration> = Form {
+    accepts: "a duration such as 30s or 5m (at most 24h)",
+    parse: |text| parse_duration(text).filter(|idle| *idle <= Duration::from_secs(86_400)),
+    ..DELAY
+};
+
 pub const SWITCH: Form<bool> = Form {
     accepts: "true or false",
     parse: |text| text.parse().ok(),

@@ -242,6 +242,14 @@ config! {
         worker: Option<PathBuf>, PATH_OR_NONE, "", ["OMOI_SANDBOX_WORKER"];
     }
 
+    /// The agent in a sandbox, where neither the project (settings.agent) nor the task (execution_config.agent) says.
+    worker: Worker {
+        /// The model that it asks.
+        model: String, MODEL, "claude-sonnet-4-5", ["OMOI_WORKER_MODEL", "ANTHROPIC_MODEL"];
+        /// How long it waits for more messages once its work is done.
+        idle: Duration, IDLE, "0s", ["OMOI_WORKER_IDLE"];
+    }
+
     /// Live streams of events.
     live: Live {
         /// How long a viewer may take nothing before it is disconnected.

@@ -14,6 +14,9 @@ pub mod commit;
 pub mod graph;
 pub mod push;
 
+pub mod agent;
+pub mod limit;
+
 pub mod budget;
 pub mod egress;
 pub mod money;

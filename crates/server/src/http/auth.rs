@@ -107,6 +107,17 @@ impl Caller {
         self.own_or(id, Role::Operator)
     }
 
+    /// The sandbox itself and nobody in its place.
+    pub fn sandbox_itself(&self, id: &SandboxId) -> ApiResult<()> {
+        match &*self.0 {
+            Bearer::Sandbox { .. } => self.own_or(id, Role::Admin),
+            Bearer::Operator { .. } => {
+                let detail = "only the sandbox itself may do this, with its own token";
+                Err(ApiError::forbidden("sandbox_needed", detail))
+            }
+        }
+    }
+
     /// The sandbox itself, or any operator.
     pub fn reader_of(&self, id: &SandboxId) -> ApiResult<()> {
         self.own_or(id, Role::Viewer)

@@ -8,16 +8,14 @@ use omoi_protocol::{
     message::{MessageReport, NewMessage},
     project::{NewProject, ProjectPatch},
     result::NewResult,
-    sandbox::{AttachSandbox, NewCommand, NewSandbox, TaskComplete},
+    sandbox::{AttachSandbox, NewCommand, NewSandbox, SESSION_ID_CHARS_MAX, TaskComplete, TranscriptPart},
     task::{DependencyList, NewTask, Reason, SetTimeout, TaskPatch},
     ticket::{NewTicket, TicketPatch},
     token::NewToken,
 };
 use serde_json::{Map, Value};
 
-use crate::domain::egress::Settings;
-
-use crate::domain::budget;
+use crate::domain::{agent, budget, egress::Settings, limit};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -60,10 +58,19 @@ fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String>
     values.iter().try_for_each(|value| text(field, value, 1, 500))
 }
 
-/// What a project's settings say of the network must be readable.
-fn network(settings: Option<&Map<String, Value>>) -> Result<(), String> {
-    settings
-        .map_or(Ok(()), |settings| Settings::parse(settings).map(|_| ()).map_err(|error| error.to_string()))
+/// What a project's settings say of the network, of its agent and of money must be readable.
+fn settings(settings: &Map<String, Value>) -> Result<(), String> {
+    Settings::parse(settings).map_err(|error| error.to_string())?;
+    agent::check("settings", settings)?;
+    budget::check(settings)
+}
+
+/// And so must what a task says of its agent, of its limits and of money.
+fn execution(config: &Map<String, Value>) -> Result<(), String> {
+    agent::check("execution_config", config)?;
+    agent::check_task(config)?;
+    limit::check(config)?;
+    budget::check(config)
 }
 
 impl Valid for NewProject {
@@ -72,9 +79,8 @@ impl Valid for NewProject {
         text("description", &self.description, 0, 20_000)?;
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         text("default_branch", &self.default_branch, 1, 200)?;
-        network(Some(&self.settings))?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
-        budget::check(&self.settings)
+        settings(&self.settings)
     }
 }
 
@@ -84,9 +90,8 @@ impl Valid for ProjectPatch {
         some("description", self.description.as_ref(), 0, 20_000)?;
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
-        network(self.settings.as_ref())?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
-        self.settings.as_ref().map_or(Ok(()), budget::check)
+        self.settings.as_ref().map_or(Ok(()), settings)
     }
 }
 
@@ -115,7 +120,7 @@ impl Valid for NewTask {
         range("dependencies", Some(self.dependencies.len() as i64), 0, 1_000)?;
         range("max_retries", self.max_retries, 0, 100)?;
         range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
-        budget::check(&self.execution_config)
+        execution(&self.execution_config)
     }
 }
 
@@ -123,7 +128,7 @@ impl Valid for TaskPatch {
     fn check(&self) -> Result<(), String> {
         some("title", self.title.as_ref(), 1, 500)?;
         some("description", self.description.as_ref(), 0, 100_000)?;
-        self.execution_config.as_ref().map_or(Ok(()), budget::check)
+        self.execution_config.as_ref().map_or(Ok(()), execution)
     }
 }
 
@@ -159,11 +164,19 @@ impl Valid for NewSandbox {
         argv("command", &self.command, 0)?;
         some("base", self.base.as_ref(), 1, 200)?;
         some("image", self.image.as_ref(), 1, 200)?;
+        some("resume_session_id", self.resume_session_id.as_ref(), 1, SESSION_ID_CHARS_MAX)?;
         for (name, size) in [("memory_gb", self.memory_gb), ("cpu", self.cpu), ("disk_gb", self.disk_gb)] {
             range(name, size, 1, 1024)?;
         }
         range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
         labels(&self.labels)
+    }
+}
+
+impl Valid for TranscriptPart {
+    fn check(&self) -> Result<(), String> {
+        text("session_id", &self.session_id, 1, SESSION_ID_CHARS_MAX)?;
+        range("offset", Some(self.offset), 0, i64::MAX)
     }
 }
 

@@ -111,6 +111,10 @@ impl From<store::Error> for ApiError {
             E::SequenceGap { expected, .. } => {
                 Self::new(StatusCode::CONFLICT, "sequence_gap", text).fact("expected", json!(expected))
             }
+            E::Misplaced { code, size, .. } => {
+                Self::new(StatusCode::CONFLICT, code, text).fact("size", json!(size))
+            }
+            E::Full { code, .. } => Self::too_large(code, text),
             E::Cycle { cycle } => Self::invalid("dependency_cycle", text).fact("cycle", json!(cycle)),
             E::TokenEnded => Self::unauthorized("token_ended", text),
             E::Invalid { code, .. } => Self::invalid(code, text),

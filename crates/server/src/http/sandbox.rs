@@ -3,11 +3,13 @@
 use std::fmt::Write;
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use omoi_protocol::{
     EventId, ProjectId, SandboxId, SandboxStatus, TaskId,
     page::Page,
     sandbox::{
-        AttachSandbox, Diff, NewSandbox, Sandbox, SandboxAttached, TaskComplete, TaskCompleted, Transcript,
+        AttachSandbox, Diff, NewSandbox, Sandbox, SandboxAttached, TRANSCRIPT_PART_BYTES_MAX, TaskComplete,
+        TaskCompleted, Transcript, TranscriptPart, TranscriptReceived,
     },
     task::{Reason, Task},
 };
@@ -20,7 +22,7 @@ use super::{
     auth::Caller,
     extract::{Json, Path, Query},
     page::{self, Paging},
-    problem::ApiResult,
+    problem::{ApiError, ApiResult},
 };
 use crate::store::{EventAsk, SandboxFilter};
 
@@ -34,7 +36,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(get_one))
         .routes(routes!(get_task))
         .routes(routes!(get_diff))
-        .routes(routes!(get_transcript))
+        .routes(routes!(get_transcript, append_transcript))
         .routes(routes!(get_logs))
         .routes(routes!(terminate))
         .routes(routes!(task_complete))
@@ -140,6 +142,30 @@ async fn get_transcript(
 ) -> ApiResult<Answer<Transcript>> {
     who.reader_of(&id)?;
     Ok(Answer(api.store.transcript_get(&id).await?))
+}
+
+/// Add to the transcript of a session
+///
+/// For the sandbox itself. The answer comes after commit and says how much is stored; to send the same again is harmless.
+/// A part that would leave a gap is refused (409), with the `size` to go on from in the problem.
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/transcript", params(("id" = SandboxId, Path)), request_body = TranscriptPart,
+    responses((status = 200, body = TranscriptReceived)), tag = "sandboxes")]
+async fn append_transcript(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Json(part): Json<TranscriptPart>,
+) -> ApiResult<Answer<TranscriptReceived>> {
+    who.sandbox_itself(&id)?;
+    let data = STANDARD.decode(&part.data_b64).map_err(|error| {
+        ApiError::invalid("validation_failed", format!("data_b64 is no base64 with padding: {error}"))
+    })?;
+    if data.len() > TRANSCRIPT_PART_BYTES_MAX {
+        let detail =
+            format!("the part has {} bytes; send at most {TRANSCRIPT_PART_BYTES_MAX} at once", data.len());
+        return Err(ApiError::too_large("transcript_part_too_large", detail));
+    }
+    Ok(Answer(api.store.transcript_append(&id, &part.session_id, part.offset, data).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 
 use omoi_protocol::{
     launch::{
-        Door, LaunchSpec, Limits, PlainEnv, Repository, Resources, Revision, SandboxToken, TaskBrief,
+        Door, LaunchSpec, Limits, PlainEnv, Repository, Resources, Resume, Revision, SandboxToken, TaskBrief,
         TaskContext, TicketBrief,
     },
     task::Task,
     ticket::Ticket,
 };
 use serde::Deserialize;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
 use crate::{
     config,
+    domain::{agent, limit},
     sandbox::local::{API_PORT, PROXY_PORT},
-    store::Facts,
+    store::{Facts, Session},
 };
 
 /// What is left of a sandbox's grace when its worker has to be gone.
@@ -60,7 +61,15 @@ pub fn door() -> Door {
     Door::new(format!("http://127.0.0.1:{API_PORT}"), Some(format!("http://127.0.0.1:{PROXY_PORT}")))
 }
 
-pub fn launch(facts: &Facts, base_commit: &str, config: &config::Sandbox) -> LaunchSpec {
+/// What counts where nobody says otherwise.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    pub sandbox: config::Sandbox,
+    pub worker: config::Worker,
+}
+
+pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaults: &Defaults) -> LaunchSpec {
+    let config = &defaults.sandbox;
     let Facts { sandbox, project, task, ticket, wish, token, .. } = facts;
     let settings: Settings =
         serde_json::from_value(Json::Object(project.settings.clone())).unwrap_or_default();
@@ -91,19 +100,28 @@ pub fn launch(facts: &Facts, base_commit: &str, config: &config::Sandbox) -> Lau
         base_commit: base_commit.to_owned(),
     });
     launch.command = (!wish.command.is_empty()).then(|| wish.command.clone());
-    launch.limits = limits(facts);
+    let asked = task.as_ref().map(|task| task.execution_config.clone()).unwrap_or_default();
+    if let Some(task) = task {
+        launch.mode = agent::mode(&task.task_type, &task.phase_id, &asked);
+    }
+    launch.agent = agent::agent(&defaults.worker.model, &project.settings, &asked);
+    launch.limits = limits(facts, &asked, &defaults.worker);
     launch.limits.grace_seconds = config.stop_grace.as_secs().saturating_sub(STOP_MARGIN_SECONDS).max(1);
     launch.labels = sandbox.labels.clone();
     launch.env = settings.env;
     launch.context = task.as_ref().map(|task| context(task, ticket.as_ref()));
+    launch.resume = resumed.map(|session| Resume {
+        session_id: session.session_id,
+        transcript_b64: Some(session.transcript_b64),
+    });
     launch
 }
 
-fn limits(facts: &Facts) -> Limits {
-    let task = facts.task.as_ref();
-    let asked = task.map(|task| Json::Object(task.execution_config.clone())).unwrap_or_default();
-    let mut limits: Limits = serde_json::from_value(asked).unwrap_or_default();
-    let timeout = facts.wish.timeout_seconds.or(task.and_then(|task| task.timeout_seconds));
+fn limits(facts: &Facts, asked: &Map<String, Json>, worker: &config::Worker) -> Limits {
+    let defaults = Limits { idle_seconds: worker.idle.as_secs(), ..Limits::DEFAULT };
+    let mut limits = limit::limits(defaults, asked);
+    let of_task = facts.task.as_ref().and_then(|task| task.timeout_seconds);
+    let timeout = facts.wish.timeout_seconds.or(of_task);
     if let Some(seconds) = timeout.and_then(|seconds| u64::try_from(seconds).ok()) {
         limits.wall_clock_seconds = seconds;
     }

@@ -14,6 +14,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use launch::Defaults;
 pub use node::Node;
 pub use places::{Parts, Places};
 pub use upkeep::upkeep;

@@ -12,15 +12,18 @@ use std::{
     time::Duration,
 };
 
-use omoi_protocol::{CommandId, FailureKind, Place, SandboxId, sandbox::Kept};
+use omoi_protocol::{CommandId, FailureKind, Place, ProjectId, SandboxId, sandbox::Kept};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
-use super::{commands, launch, node::Node};
+use super::{
+    commands,
+    launch::{self, Defaults},
+    node::Node,
+};
 use crate::{
     clock::Clock,
-    config,
     domain::{
         commit::CommitId,
         place::{self, Step},
@@ -28,7 +31,7 @@ use crate::{
     gateway::door::Doors,
     git::{self, Checkouts, Mirrors},
     sandbox::{self, Inspection, Local, Order, Provider},
-    store::{self, Facts, Placed, Store},
+    store::{self, Facts, Placed, Session, Store},
 };
 
 /// How many rows one look takes in.
@@ -97,7 +100,7 @@ struct Shared {
     mirrors: Mirrors,
     checkouts: Checkouts,
     doors: Doors,
-    config: config::Sandbox,
+    defaults: Defaults,
     node: Node,
     tracker: TaskTracker,
     busy: Mutex<HashSet<SandboxId>>,
@@ -122,9 +125,9 @@ pub struct Parts {
 }
 
 impl Places {
-    pub fn new(parts: Parts, config: config::Sandbox, tracker: TaskTracker) -> Self {
+    pub fn new(parts: Parts, defaults: Defaults, tracker: TaskTracker) -> Self {
         let Parts { store, clock, provider, mirrors, checkouts, doors, node, wake } = parts;
-        let permits = Semaphore::new(config.steps_at_once);
+        let permits = Semaphore::new(defaults.sandbox.steps_at_once);
         let busy = Mutex::new(HashSet::new());
         Self(Arc::new(Shared {
             store,
@@ -133,7 +136,7 @@ impl Places {
             mirrors,
             checkouts,
             doors,
-            config,
+            defaults,
             node,
             tracker,
             busy,
@@ -293,7 +296,11 @@ impl Shared {
             Inspection::Dead | Inspection::Absent => {}
         }
         let facts = self.store.place_facts(id).await?;
-        let order = self.order(&facts, row).await?;
+        let resumed = match &facts.wish.resume_session_id {
+            Some(session) => Some(self.store.session_get(&facts.project.id, session).await?),
+            None => None,
+        };
+        let order = self.order(&facts, resumed, row).await?;
         let made = self.provider.create(&order).await?;
         self.open_door(row).await?;
         self.store.place_up(id, made.isolation).await?;
@@ -301,15 +308,16 @@ impl Shared {
     }
 
     /// The commit that a sandbox starts from, with its branch made there. Found once, and the same from then on.
-    async fn base(&self, facts: &Facts, row: &Placed) -> Result<CommitId, Error> {
+    async fn base(&self, facts: &Facts, resumed: Option<&Session>, row: &Placed) -> Result<CommitId, Error> {
         let (project, id) = (&facts.project, &row.id);
         if let Some(base) = row.base_commit.as_ref().and_then(|base| base.parse().ok()) {
             return Ok(base);
         }
         let tip = self.mirrors.refresh(project).await?;
-        let from = match &facts.wish.base {
-            None => tip,
-            Some(name) => match name.parse() {
+        let from = match (&facts.wish.base, resumed) {
+            (None, None) => tip,
+            (None, Some(session)) => self.left_off(&project.id, session).await?.unwrap_or(tip),
+            (Some(name), _) => match name.parse() {
                 Ok(commit) => commit,
                 Err(_) => {
                     let tip = self.mirrors.branch_tip(&project.id, name).await?;
@@ -322,10 +330,20 @@ impl Shared {
         Ok(base)
     }
 
-    async fn order(&self, facts: &Facts, row: &Placed) -> Result<Order, Error> {
-        let base = self.base(facts, row).await?;
+    /// Where the work of a session is: what was kept of its sandbox, or the tip of its branch.
+    async fn left_off(&self, project: &ProjectId, session: &Session) -> Result<Option<CommitId>, Error> {
+        let kept = session.kept.as_ref().and_then(|kept| kept.commit.as_ref()?.parse().ok());
+        match (kept, &session.branch_name) {
+            (Some(commit), _) => Ok(Some(commit)),
+            (None, Some(branch)) => Ok(self.mirrors.branch_tip(project, branch).await?),
+            (None, None) => Ok(None),
+        }
+    }
+
+    async fn order(&self, facts: &Facts, resumed: Option<Session>, row: &Placed) -> Result<Order, Error> {
+        let base = self.base(facts, resumed.as_ref(), row).await?;
         let checkout = self.checkouts.acquire(&facts.project.id, &base, &row.id).await?;
-        let launch = launch::launch(facts, base.as_str(), &self.config);
+        let launch = launch::launch(facts, base.as_str(), resumed, &self.defaults);
         Ok(Order { launch, checkout: Some(checkout), slot: facts.slot })
     }
 
@@ -367,7 +385,7 @@ impl Shared {
     /// Stops it and keeps what it holds; nothing is removed here.
     async fn end(&self, row: &Placed) -> Result<(), Error> {
         let id = &row.id;
-        self.provider.stop(id, self.config.stop_grace).await?;
+        self.provider.stop(id, self.defaults.sandbox.stop_grace).await?;
         self.doors.close(id);
         let kept = match self.provider.inspect(id).await? {
             Inspection::Absent => Kept::default(),
@@ -382,7 +400,7 @@ impl Shared {
     async fn rescue(&self, row: &Placed) -> Result<Kept, Error> {
         let id = &row.id;
         let facts = self.store.place_rescue(id).await?;
-        let order = self.order(&facts, row).await?;
+        let order = self.order(&facts, None, row).await?;
         self.provider.rescue(&order).await?;
         self.open_door(row).await?;
         let rescued = tokio::time::timeout(RESCUE_TIMEOUT, self.provider.rescued(id)).await;

@@ -14,8 +14,7 @@ pub(super) fn hash(content: &[u8]) -> String {
 
 pub(super) async fn put(tx: &mut Tx, content: &[u8]) -> Result<String, Error> {
     let hash = hash(content);
-    let data = zstd::bulk::compress(content, LEVEL)
-        .map_err(|error| Error::Unavailable(format!("content could not be compressed: {error}")))?;
+    let data = compress(content)?;
     tx.execute(
         "INSERT INTO blobs (hash, size, data) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING",
         params![hash.as_str(), content.len(), data],
@@ -27,8 +26,18 @@ pub(super) async fn put(tx: &mut Tx, content: &[u8]) -> Result<String, Error> {
 pub(super) async fn get(tx: &mut Tx, hash: &str) -> Result<Vec<u8>, Error> {
     let row = tx.query_one("SELECT size, data FROM blobs WHERE hash = $1", params![hash]).await?;
     let row = row.ok_or_else(|| Error::corrupt("blob_hash", "the name of nothing"))?;
-    let size = usize::try_from(row.get::<i64>("size")?).unwrap_or(0).min(BYTES_MAX);
-    zstd::bulk::decompress(&row.get::<Vec<u8>>("data")?, size).map_err(|_| Error::corrupt("data", "not zstd"))
+    decompress(&row.get::<Vec<u8>>("data")?, row.get("size")?)
+}
+
+pub(super) fn compress(content: &[u8]) -> Result<Vec<u8>, Error> {
+    zstd::bulk::compress(content, LEVEL)
+        .map_err(|error| Error::Unavailable(format!("content could not be compressed: {error}")))
+}
+
+/// What `compress` made of `size` bytes.
+pub(super) fn decompress(data: &[u8], size: i64) -> Result<Vec<u8>, Error> {
+    let size = usize::try_from(size).unwrap_or(0).min(BYTES_MAX);
+    zstd::bulk::decompress(data, size).map_err(|_| Error::corrupt("data", "not zstd"))
 }
 
 pub(super) async fn get_text(tx: &mut Tx, hash: &str) -> Result<String, Error> {

@@ -12,6 +12,12 @@ pub enum Error {
     /// The worker's numbering has a hole; it is to send again from `expected`.
     #[error("worker_seq {got} leaves a gap: the next one expected is {expected}")]
     SequenceGap { got: i64, expected: i64 },
+    /// A part of a session's log belongs elsewhere; the next one begins at `size`.
+    #[error("{detail}")]
+    Misplaced { code: &'static str, detail: String, size: i64 },
+    /// There is an end to what is kept.
+    #[error("{detail}")]
+    Full { code: &'static str, detail: String },
     #[error("the dependency would make a cycle: {}", cycle.iter().map(TaskId::as_str).collect::<Vec<_>>().join(" -> "))]
     Cycle { cycle: Vec<TaskId> },
     /// The token was right once: its sandbox has ended.

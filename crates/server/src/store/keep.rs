@@ -1,10 +1,10 @@
 //! What an event brings that is too large to stay in it: whole diffs and transcripts. They are kept as blobs and
-//! fetched on demand; the event keeps its preview.
+//! fetched on demand; the event keeps its preview. A transcript that grows is in `transcript.rs`.
 
 use omoi_protocol::{
     EventId, SandboxId,
     event::NewEvent,
-    sandbox::{Diff, Transcript},
+    sandbox::{Diff, SESSION_ID_CHARS_MAX},
 };
 use serde_json::Value as Json;
 
@@ -16,8 +16,6 @@ use super::{
 
 /// A diff up to this many bytes stays in its event.
 const DIFF_BYTES_INLINE: usize = 5000;
-/// A session's name is a key, and an index takes no more than a few kilobytes.
-const SESSION_ID_BYTES_MAX: usize = 200;
 
 /// The data to store for an event, after its large parts have been put aside.
 pub(super) async fn extract(
@@ -41,8 +39,8 @@ pub(super) async fn extract(
         }
         Large::Transcript { session_id, .. } => {
             tx.execute(
-                "INSERT INTO transcripts (session_id, sandbox_id, task_id, blob_hash, created_at) \
-                 VALUES ($1, $2, $3, $4, $5) ON CONFLICT (sandbox_id, session_id) DO UPDATE SET \
+                "INSERT INTO transcripts (session_id, sandbox_id, task_id, blob_hash, size, created_at) \
+                 VALUES ($1, $2, $3, $4, 0, $5) ON CONFLICT (sandbox_id, session_id) DO UPDATE SET \
                  blob_hash = excluded.blob_hash, created_at = excluded.created_at",
                 params![session_id, &from.id, from.task_id.as_ref(), hash, tx.now],
             )
@@ -92,8 +90,8 @@ fn split(event: &NewEvent) -> Option<(String, Large)> {
         Large::Diff { file_path: text(object, "file_path").unwrap_or_default(), content }
     } else {
         let content = text(object, "transcript_b64").filter(|transcript| !transcript.is_empty())?;
-        let session_id =
-            text(object, "session_id").filter(|id| !id.is_empty() && id.len() <= SESSION_ID_BYTES_MAX)?;
+        let session_id = text(object, "session_id")
+            .filter(|id| !id.is_empty() && id.chars().count() <= SESSION_ID_CHARS_MAX)?;
         object.remove("transcript_b64");
         object.insert("transcript_sha256".to_owned(), blob::hash(content.as_bytes()).into());
         Large::Transcript { session_id, content }
@@ -124,25 +122,6 @@ impl Store {
             let full_diff = inline.ok_or_else(|| Error::not_found("diff of event", of))?.to_owned();
             let file_path = data["file_path"].as_str().unwrap_or_default().to_owned();
             Ok(Diff { event_id: of, sandbox_id: id.clone(), file_path, full_diff })
-        })
-        .await
-    }
-
-    /// The newest transcript of a sandbox.
-    pub async fn transcript_get(&self, id: &SandboxId) -> Result<Transcript, Error> {
-        let id = id.clone();
-        self.read(async move |tx| {
-            sandbox::must_exist(tx, &id).await?;
-            let sql = "SELECT session_id, blob_hash, created_at FROM transcripts WHERE sandbox_id = $1 \
-                       ORDER BY created_at DESC LIMIT 1";
-            let row = tx.query_one(sql, params![&id]).await?;
-            let row = row.ok_or_else(|| Error::not_found("transcript of sandbox", &id))?;
-            Ok(Transcript {
-                sandbox_id: id.clone(),
-                session_id: row.get("session_id")?,
-                created_at: row.get("created_at")?,
-                transcript_b64: blob::get_text(tx, &row.get::<String>("blob_hash")?).await?,
-            })
         })
         .await
     }

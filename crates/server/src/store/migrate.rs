@@ -13,6 +13,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (2, include_str!("migrations/0002_place.sql")),
     (3, include_str!("migrations/0003_model_calls.sql")),
     (4, include_str!("migrations/0004_egress.sql")),
+    (5, include_str!("migrations/0005_transcript.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

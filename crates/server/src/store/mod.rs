@@ -41,6 +41,7 @@ mod thread;
 mod ticket;
 mod tls;
 mod token;
+mod transcript;
 mod transition;
 mod tx;
 mod value;
@@ -65,6 +66,7 @@ pub use self::{
     sandbox::SandboxFilter,
     task::TaskFilter,
     token::{Bearer, Hash as TokenHash, hash as token_hash},
+    transcript::Session,
     tx::Tx,
 };
 pub(crate) use ask::Ask;

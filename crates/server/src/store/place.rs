@@ -19,10 +19,12 @@ use super::{
     claim::claim_this,
     project,
     sandbox::{self, NewSandbox, Order, end},
-    task, ticket, token,
+    task, ticket, token, transcript,
     transition::{self, Note, Stored},
     value::{Row, params},
 };
+
+use crate::domain::agent;
 
 const COLUMNS: &str = "id, provider, project_id, live, status, end_reason, place, slot, generation, branch_name, base_commit, \
                        created_at, place_tries, place_due_at";
@@ -71,8 +73,9 @@ impl Store {
         project_id: &ProjectId,
         wish: Wish,
     ) -> Result<Sandbox, Error> {
-        let (actor, project_id) = (actor.to_owned(), project_id.clone());
+        let (actor, project_id, asked) = (actor.to_owned(), project_id.clone(), wish);
         self.write(async move |tx| {
+            let mut wish = asked.clone();
             let project = project::get(tx, &project_id).await?;
             if project.archived {
                 return Err(Error::conflict(
@@ -83,6 +86,19 @@ impl Store {
             if project.repository_url.is_none() {
                 let detail = format!("project {} has no repository; give it a repository_url", project.name);
                 return Err(Error::conflict("repository_missing", detail));
+            }
+            let held = match &wish.task_id {
+                Some(task_id) => Some(task::get(tx, task_id).await?),
+                None => None,
+            };
+            if let Some(held) = held.as_ref().filter(|held| held.project_id != project_id) {
+                let detail = format!("task {} belongs to another project", held.id);
+                return Err(Error::conflict("wrong_project", detail));
+            }
+            let of_task = held.as_ref().and_then(|held| agent::resumes(&held.execution_config));
+            wish.resume_session_id = wish.resume_session_id.or_else(|| of_task.map(str::to_owned));
+            if let Some(session) = &wish.resume_session_id {
+                transcript::resumable(tx, &project_id, session).await?;
             }
             let id = SandboxId::generate();
             let order = Order {
@@ -99,11 +115,6 @@ impl Store {
             };
             match &wish.task_id {
                 Some(task_id) => {
-                    let held = task::get(tx, task_id).await?;
-                    if held.project_id != project_id {
-                        let detail = format!("task {task_id} belongs to another project");
-                        return Err(Error::conflict("wrong_project", detail));
-                    }
                     claim_this(tx, task_id, new).await?;
                 }
                 None => {

@@ -190,6 +190,8 @@ mod plan {
         "model_calls",
         "spend",
         "budget_stops",
+        "transcripts",
+        "transcript_parts",
     ];
 
     thread_local! {

@@ -10,10 +10,12 @@ use serde_json::{Value as Json, json};
 use super::{
     Ask, Error, Store, Tx, dependency,
     sandbox::Reporter,
+    transcript,
     transition::{Note, Stored, apply, object, time_out, transition},
     value::{Row, params},
 };
 use crate::domain::{
+    agent,
     money::Usd,
     score::{self, Facts, RankClass},
     task::TaskEvent,
@@ -90,7 +92,11 @@ impl Store {
     pub async fn task_update(&self, actor: &str, id: &TaskId, patch: TaskPatch) -> Result<Task, Error> {
         let (actor, id) = (actor.to_owned(), id.clone());
         self.write(async move |tx| {
-            must_exist(tx, &id).await?;
+            let old = get(tx, &id).await?;
+            let session = patch.execution_config.as_ref().and_then(agent::resumes);
+            if let Some(session) = session.filter(|session| agent::resumes(&old.execution_config) != Some(*session)) {
+                transcript::resumable(tx, &old.project_id, session).await?;
+            }
             let sql = "UPDATE tasks SET title = COALESCE($2, title), description = COALESCE($3, description), \
                        priority = COALESCE($4, priority), deadline_at = COALESCE($5, deadline_at), \
                        execution_config = COALESCE($6, execution_config), waiting_reason = NULL, updated_at = $7 \
@@ -237,6 +243,9 @@ impl Store {
 /// A new task row. Its dependencies must exist and make no cycle.
 pub(super) async fn insert(tx: &mut Tx, new: &NewTask) -> Result<TaskId, Error> {
     let project_id = project_of(tx, new).await?;
+    if let Some(session) = agent::resumes(&new.execution_config) {
+        transcript::resumable(tx, &project_id, session).await?;
+    }
     if let Some(parent) = &new.parent_task_id {
         must_exist(tx, parent).await?;
     }

@@ -49,6 +49,7 @@ on_both! {
             let event = json!({ "event_type": "agent.completed" });
             let message = json!({ "state": "injected" });
             let done = json!({ "task_id": "task-1", "success": true });
+            let part = json!({ "session_id": "s", "offset": 0, "data_b64": "" });
             for request in [
                 app.request(Method::POST, &at("/events"), token).json(&event),
                 app.request(Method::POST, &at("/events"), token).json(&json!({ "events": [event] })),
@@ -62,6 +63,7 @@ on_both! {
                 app.request(Method::GET, &at("/task"), token),
                 app.request(Method::GET, &at("/logs"), token),
                 app.request(Method::GET, &at("/transcript"), token),
+                app.request(Method::POST, &at("/transcript"), token).json(&part),
                 app.request(Method::GET, &at("/diffs/evt-1"), token),
             ] {
                 cases.push(bad(what, request, status, code));

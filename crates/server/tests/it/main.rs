@@ -32,3 +32,4 @@ mod task;
 mod ticket;
 mod token;
 mod trajectory;
+mod transcript;

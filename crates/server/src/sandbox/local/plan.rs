@@ -5,8 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use omoi_launcher::{Allow, Bind, Door, File, Ids, Image, Limits, Plan, Workspace};
-use omoi_protocol::launch::{LaunchSpec, WORKSPACE_PATH};
+use omoi_launcher::{Allow, Bind, Door, File, Ids, Image, Limits, Plan, RUN_BYTES, Workspace};
+use omoi_protocol::{
+    launch::{LaunchSpec, WORKSPACE_PATH},
+    sandbox::RESUME_BYTES_MAX,
+};
 
 use super::{super::image, Error, Local, Order};
 
@@ -26,6 +29,10 @@ const ROOT_COUNT: u32 = 0x1_0000;
 const ROOT_SLOTS: i64 = 0x8000;
 /// Enough for the sandbox's user, whose id is 1000.
 const SLICE: u32 = 1024;
+
+/// Everything in a launch but the transcript of a session that is resumed: texts of people, all bounded.
+const LAUNCH_BYTES_MAX: usize = 8 << 20;
+const _: () = assert!(RESUME_BYTES_MAX.div_ceil(3) * 4 + LAUNCH_BYTES_MAX < RUN_BYTES as usize);
 
 /// Ids of this machine that sandboxes may have.
 #[derive(Debug, Clone)]
