@@ -10,7 +10,7 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    process::{Child, Command},
+    process::{Child, ChildStdout, Command},
     time::timeout,
 };
 
@@ -63,12 +63,30 @@ impl Git {
         args: &[&str],
         feeder: impl AsyncFnOnce(&mut Feed) -> io::Result<()>,
     ) -> Result<Vec<u8>, Error> {
+        self.talk(args, feeder, whole).await
+    }
+
+    /// What `reader` makes of all that it prints, for output that is not kept whole.
+    pub async fn read<T>(
+        &self,
+        args: &[&str],
+        reader: impl AsyncFnOnce(&mut ChildStdout) -> io::Result<T>,
+    ) -> Result<T, Error> {
+        self.talk(args, async |_| Ok(()), reader).await
+    }
+
+    async fn talk<T>(
+        &self,
+        args: &[&str],
+        feeder: impl AsyncFnOnce(&mut Feed) -> io::Result<()>,
+        reader: impl AsyncFnOnce(&mut ChildStdout) -> io::Result<T>,
+    ) -> Result<T, Error> {
         // Settings come first and say little.
         let what =
             args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('=')).unwrap_or(&"").to_string();
         let mut child = self.spawn(args)?;
         let group = Group::led_by(&child);
-        let worked = timeout(self.limit, converse(&mut child, feeder)).await;
+        let worked = timeout(self.limit, converse(&mut child, feeder, reader)).await;
         if !matches!(worked, Ok(Ok(_)))
             && let Some(group) = group
         {
@@ -94,18 +112,27 @@ impl Git {
 
 pub type Feed = tokio::io::BufWriter<tokio::process::ChildStdin>;
 
-/// Its exit code, what it printed and what it complained about. All three streams move at once, so that
-/// none can block another.
-async fn converse(
+/// Everything, up to a limit.
+async fn whole(stdout: &mut ChildStdout) -> io::Result<Vec<u8>> {
+    let mut output = Vec::new();
+    let mut stdout = stdout.take(OUTPUT_BYTES_MAX);
+    stdout.read_to_end(&mut output).await?;
+    if stdout.limit() == 0 { Err(io::Error::other("it prints too much")) } else { Ok(output) }
+}
+
+/// Its exit code, what was made of its output and what it complained about. All three streams move at once, so
+/// that none can block another.
+async fn converse<T>(
     child: &mut Child,
     feeder: impl AsyncFnOnce(&mut Feed) -> io::Result<()>,
-) -> io::Result<(Option<i32>, Vec<u8>, Vec<u8>)> {
+    reader: impl AsyncFnOnce(&mut ChildStdout) -> io::Result<T>,
+) -> io::Result<(Option<i32>, T, Vec<u8>)> {
     let missing = || io::Error::other("a stream of git is missing");
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut stdout = stdout.ok_or_else(missing)?.take(OUTPUT_BYTES_MAX);
+    let mut stdout = stdout.ok_or_else(missing)?;
     let mut stderr = stderr.ok_or_else(missing)?.take(STDERR_BYTES_MAX);
     let mut stdin = Feed::with_capacity(64 * 1024, stdin.ok_or_else(missing)?);
-    let (mut output, mut complaints) = (Vec::new(), Vec::new());
+    let mut complaints = Vec::new();
     let feeding = async {
         let fed = async {
             feeder(&mut stdin).await?;
@@ -119,15 +146,11 @@ async fn converse(
             fed => fed,
         }
     };
-    let reading = async {
-        stdout.read_to_end(&mut output).await?;
-        if stdout.limit() == 0 { Err(io::Error::other("it prints too much")) } else { Ok(()) }
-    };
     let complaining = async {
         stderr.read_to_end(&mut complaints).await?;
         tokio::io::copy(stderr.get_mut(), &mut tokio::io::sink()).await
     };
-    tokio::try_join!(feeding, reading, async { complaining.await.map(drop) })?;
+    let ((), output, _) = tokio::try_join!(feeding, reader(&mut stdout), complaining)?;
     let status = child.wait().await?;
     Ok((status.code(), output, complaints))
 }

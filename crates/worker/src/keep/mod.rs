@@ -19,6 +19,7 @@ use std::{
 
 use omoi_protocol::launch::{LaunchSpec, Repository};
 
+pub use self::import::quoted;
 use self::{bare::Bare, import::Import};
 use crate::git;
 

@@ -1,0 +1,59 @@
+//! The files of a repository that somebody made inside the workspace. Git itself would take it for one entry, the commit
+//! it is at, and refuse it when it has none.
+
+use std::{ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, path::Path};
+
+use tokio::io::AsyncWriteExt;
+
+use crate::git::{self, Feed, Git};
+
+/// Somebody who clones something large into the workspace does not write it.
+const FILES_MAX: usize = 5000;
+
+/// What is not ignored below `dir`, relative to the workspace. None if there is too much of it.
+pub async fn files(git: &Git, workspace: &Path, dir: &[u8]) -> Result<Option<Vec<Vec<u8>>>, git::Error> {
+    let Ok(Some(mut paths)) = walk(workspace, dir) else { return Ok(None) };
+    let ignored = ignored(git, &paths).await?;
+    let ignored: std::collections::HashSet<&[u8]> = ignored.split(|byte| *byte == 0).collect();
+    paths.retain(|path| !ignored.contains(path.as_slice()));
+    Ok((paths.len() <= FILES_MAX).then_some(paths))
+}
+
+/// More than are taken, since some may be ignored.
+fn walk(workspace: &Path, dir: &[u8]) -> io::Result<Option<Vec<Vec<u8>>>> {
+    let (mut paths, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(workspace.join(OsStr::from_bytes(&dir)))? {
+            let entry = entry?;
+            let (name, kind) = (entry.file_name(), entry.file_type()?);
+            if name == ".git" {
+                continue;
+            }
+            if paths.len() + dirs.len() >= FILES_MAX * 10 {
+                return Ok(None);
+            }
+            let path = [&dir, &b"/"[..], name.as_bytes()].concat();
+            if kind.is_dir() {
+                dirs.push(path);
+            } else if kind.is_file() || kind.is_symlink() {
+                paths.push(path);
+            }
+        }
+    }
+    Ok(Some(paths))
+}
+
+async fn ignored(git: &Git, paths: &[Vec<u8>]) -> Result<Vec<u8>, git::Error> {
+    let feed = async |feed: &mut Feed| {
+        for path in paths {
+            feed.write_all(path).await?;
+            feed.write_all(b"\0").await?;
+        }
+        Ok(())
+    };
+    match git.feed(&["check-ignore", "-z", "--no-index", "--stdin"], feed).await {
+        // None of them is.
+        Err(git::Error::Failed { code: Some(1), .. }) => Ok(Vec::new()),
+        ignored => ignored,
+    }
+}
