@@ -12,6 +12,11 @@ mod run;
 mod work;
 
 mod agent;
+mod changes;
+mod commit;
+mod drive;
+mod transcript;
+
 mod command;
 mod group;
 mod output;

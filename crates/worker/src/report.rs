@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    event::{AgentCompleted, AgentFailed, AgentShutdown, AgentStarted, SandboxPreserved},
+    event::{AgentCompleted, AgentFailed, AgentShutdown, AgentStarted, Decimal, SandboxPreserved},
     launch::LaunchSpec,
-    outcome::Failure,
+    outcome::{Failure, Tokens},
 };
 
 use crate::{keep::Kept, outbox::Outbox, workspace::Pushed};
@@ -15,18 +15,55 @@ pub struct Done {
     pub result: Result<(), Failure>,
     pub pushed: Option<Pushed>,
     pub kept: Option<Kept>,
+    /// What the agent did and used, where there was one.
+    pub figures: Option<Figures>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Figures {
+    pub session_id: String,
+    pub turns: u64,
+    pub cost_usd: f64,
+    pub tokens: Tokens,
+    pub final_output: String,
+    /// The branch has commits of this sandbox.
+    pub committed: bool,
 }
 
 impl Done {
+    pub fn ended() -> Self {
+        Self { code: 0, result: Ok(()), pushed: None, kept: None, figures: None }
+    }
+
     pub fn failed(code: u8, failure: Failure) -> Self {
-        Self { code, result: Err(failure), pushed: None, kept: None }
+        Self { code, result: Err(failure), ..Self::ended() }
     }
 }
 
-pub fn started(launch: &LaunchSpec) -> AgentStarted {
+pub fn command_started(launch: &LaunchSpec) -> AgentStarted {
+    let sdk = if launch.command.is_some() { "command" } else { "none" };
+    AgentStarted { sdk: Some(sdk.to_owned()), ..begun(launch) }
+}
+
+/// The built-in agent has its task.
+pub fn started(launch: &LaunchSpec, session_id: &str) -> AgentStarted {
+    let context = launch.context.as_ref();
+    let mut event = AgentStarted {
+        sdk: Some(launch.agent.kind.as_str().to_owned()),
+        model: launch.agent.model.clone(),
+        task_description_length: context.map(|context| context.task.description.chars().count() as u64),
+        ticket_title: context.and_then(|context| Some(context.ticket.as_ref()?.title.clone())),
+        is_resuming: Some(launch.resume.is_some()),
+        resumed_session_id: launch.resume.as_ref().map(|resume| resume.session_id.clone()),
+        ..begun(launch)
+    };
+    event.extra.insert("session_id".to_owned(), session_id.into());
+    event
+}
+
+fn begun(launch: &LaunchSpec) -> AgentStarted {
     AgentStarted {
         timestamp: Some(now().to_string()),
-        sdk: Some(if launch.command.is_some() { "command" } else { "none" }.to_owned()),
         task: launch.context.as_ref().map(|context| context.task.title.clone()),
         mode: Some(launch.mode.as_str().to_owned()),
         ..AgentStarted::default()
@@ -40,16 +77,17 @@ pub fn end(outbox: &Outbox, launch: &LaunchSpec, done: &Done) {
     }
     let reason = match &done.result {
         Ok(()) => {
-            outbox.push(completed(launch, done.pushed.as_ref()));
+            outbox.push(completed(launch, done));
             "completed".to_owned()
         }
         Err(failure) => {
-            outbox.push(failed(failure));
+            outbox.push(failed(failure, done.figures.as_ref()));
             failure.kind.to_string()
         }
     };
     let timestamp = Some(now().to_string());
-    outbox.push(AgentShutdown { reason: Some(reason), timestamp, ..AgentShutdown::default() });
+    let total_turns = done.figures.as_ref().map(|figures| figures.turns);
+    outbox.push(AgentShutdown { reason: Some(reason), timestamp, total_turns, ..AgentShutdown::default() });
 }
 
 fn preserved(kept: &Kept) -> SandboxPreserved {
@@ -62,20 +100,41 @@ fn preserved(kept: &Kept) -> SandboxPreserved {
     }
 }
 
-fn completed(launch: &LaunchSpec, pushed: Option<&Pushed>) -> AgentCompleted {
+fn completed(launch: &LaunchSpec, done: &Done) -> AgentCompleted {
+    let (pushed, figures) = (done.pushed.as_ref(), done.figures.as_ref());
+    let tokens = figures.map(|figures| figures.tokens);
     AgentCompleted {
         success: Some(true),
-        stop_reason: Some("exit".to_owned()),
+        stop_reason: Some(if figures.is_some() { "end_turn" } else { "exit" }.to_owned()),
+        turns: figures.map(|figures| figures.turns),
+        cost_usd: figures.and_then(|figures| Decimal::new(figures.cost_usd)),
+        session_id: figures.map(|figures| figures.session_id.clone()),
+        input_tokens: tokens.map(|tokens| tokens.input_tokens),
+        output_tokens: tokens.map(|tokens| tokens.output_tokens),
+        cache_read_tokens: tokens.map(|tokens| tokens.cache_read_tokens),
+        cache_write_tokens: tokens.map(|tokens| tokens.cache_write_tokens),
+        final_output: figures.map(|figures| figures.final_output.clone()),
+        agent_type: launch.agent.agent_type.clone(),
         branch_name: launch.repository.as_ref().map(|repository| repository.branch_name.clone()),
         commit: pushed.map(|pushed| pushed.commit.clone()),
+        code_committed: figures.map(|figures| figures.committed),
         code_pushed: pushed.map(|pushed| pushed.is_new),
+        files_changed: pushed.map(|pushed| pushed.files.into()),
         timestamp: Some(now().to_string()),
         ..AgentCompleted::default()
     }
 }
 
-fn failed(failure: &Failure) -> AgentFailed {
+fn failed(failure: &Failure, figures: Option<&Figures>) -> AgentFailed {
+    let extra = figures.map(|figures| {
+        let told = serde_json::json!({
+            "session_id": figures.session_id, "turns": figures.turns, "cost_usd": figures.cost_usd,
+            "final_output": figures.final_output, "code_committed": figures.committed,
+        });
+        told.as_object().cloned().unwrap_or_default()
+    });
     AgentFailed {
+        extra: extra.unwrap_or_default(),
         error: Some(failure.message.clone()),
         failure_kind: Some(failure.kind.to_string()),
         exit_code: failure.exit_code.map(i64::from),

@@ -19,12 +19,14 @@ use tokio::{
 };
 
 use crate::{
-    Surroundings, inbox, launch,
+    Surroundings,
+    agent::steer::Steering,
+    inbox, launch,
     outbox::{self, Outbox, Standing},
     proc,
     record::{Records, State},
     report::now,
-    work::{Phase, Stop, Work},
+    work::{Phase, Stop, Work, drives_agent},
 };
 
 const MESSAGES_MAX: usize = 16;
@@ -60,6 +62,7 @@ pub async fn run(launch: LaunchSpec, around: &Surroundings) -> Result<u8, Error>
 
     let (phase, group) = (watch::Sender::new(Phase::Preparing), watch::Sender::new(None));
     let (stop, interrupted_by) = (watch::Sender::new(None), watch::Sender::new(None));
+    let steering = Steering::default();
     let watcher = Watcher {
         launch: &launch,
         outbox: &outbox,
@@ -67,6 +70,7 @@ pub async fn run(launch: LaunchSpec, around: &Surroundings) -> Result<u8, Error>
         phase: &phase,
         group: &group,
         interrupted_by: &interrupted_by,
+        steering: &steering,
     };
     let work = Work {
         launch: &launch,
@@ -74,6 +78,8 @@ pub async fn run(launch: LaunchSpec, around: &Surroundings) -> Result<u8, Error>
         outbox: &outbox,
         client: &client,
         records,
+        dir: spool.clone(),
+        steering: &steering,
         scratch: (around.env)("TMPDIR").unwrap_or_else(|| "/tmp".to_owned()).into(),
         phase: &phase,
         group: &group,
@@ -132,6 +138,7 @@ struct Watcher<'a> {
     phase: &'a watch::Sender<Phase>,
     group: &'a watch::Sender<Option<i32>>,
     interrupted_by: &'a watch::Sender<Option<Message>>,
+    steering: &'a Steering,
 }
 
 impl Watcher<'_> {
@@ -177,8 +184,16 @@ impl Watcher<'_> {
         });
     }
 
-    /// An interrupt stops the command. Anything else has nobody to go to, which its event says.
     fn take(&self, message: Message) {
+        if drives_agent(self.launch) {
+            self.steering.put(message);
+        } else {
+            self.take_for_command(message);
+        }
+    }
+
+    /// An interrupt stops the command. Anything else has nobody to go to, which its event says.
+    fn take_for_command(&self, message: Message) {
         // While the workspace is prepared there is a command yet to come, which then does not.
         let runs = matches!(*self.phase.borrow(), Phase::Preparing | Phase::Running);
         let interrupts = message.message_type == MessageType::Interrupt && runs;

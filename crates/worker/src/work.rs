@@ -18,8 +18,9 @@ use omoi_protocol::{
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
+    agent::steer::Steering,
     command::{self, Command},
-    git,
+    drive, git,
     group::Group,
     keep::{Keep, Kept},
     outbox::Outbox,
@@ -79,6 +80,10 @@ pub struct Work<'a> {
     pub outbox: &'a Outbox,
     pub client: &'a Client,
     pub records: Records,
+    /// Where the worker keeps its own files: on the sandbox's disk, where a rescue finds them.
+    pub dir: PathBuf,
+    /// What is said to the agent.
+    pub steering: &'a Steering,
     /// Where kept objects may be put, away from the workspace.
     pub scratch: PathBuf,
     pub phase: &'a watch::Sender<Phase>,
@@ -88,7 +93,7 @@ pub struct Work<'a> {
     pub interrupted_by: &'a watch::Sender<Option<Message>>,
 }
 
-type Wish = watch::Receiver<Option<Stop>>;
+pub type Wish = watch::Receiver<Option<Stop>>;
 
 impl Work<'_> {
     /// The code to leave with. When this returns, the server has every event, or will not have it from here.
@@ -123,7 +128,10 @@ impl Work<'_> {
             }
         }
         self.phase.send_replace(Phase::Running);
-        self.outbox.push(report::started(self.launch));
+        if drives_agent(self.launch) {
+            return Box::pin(drive::drive(self, workspace.as_ref(), stop)).await;
+        }
+        self.outbox.push(report::command_started(self.launch));
         let end = match &self.launch.command {
             Some(argv) if stop.borrow().is_none() => match self.command(argv, stop).await {
                 Ok(end) => Some(end),
@@ -132,10 +140,6 @@ impl Work<'_> {
                     return Done::failed(CODE_FAILED, failure);
                 }
             },
-            None if self.launch.task_id.is_some() => {
-                let message = "the launch names no command to run for its task; this worker drives no agent";
-                return Done::failed(CODE_FAILED, Failure::new(FailureKind::Invalid, message));
-            }
             _ => None,
         };
         let wish = *stop.borrow();
@@ -192,16 +196,18 @@ impl Work<'_> {
         }
     }
 
-    async fn ended_early(&self, stop: Stop) -> Done {
+    pub fn out_of_time(&self) -> Failure {
+        let limit = self.launch.limits.wall_clock_seconds;
+        let message =
+            format!("the sandbox has had its {limit} s; let the task take longer, or make it smaller");
+        Failure::new(FailureKind::TimedOut, message)
+    }
+
+    pub async fn ended_early(&self, stop: Stop) -> Done {
         match stop {
             Stop::Interrupt | Stop::Deadline => {
-                let limit = self.launch.limits.wall_clock_seconds;
-                let message = format!(
-                    "the sandbox has had its {limit} s; let the task take longer, or make it smaller"
-                );
                 let workspace = Workspace::of(self.launch, &self.env);
-                let failure = Failure::new(FailureKind::TimedOut, message);
-                self.push(workspace.as_ref(), CODE_TIMED_OUT, Err(failure)).await
+                self.push(workspace.as_ref(), CODE_TIMED_OUT, Err(self.out_of_time())).await
             }
             Stop::Leave => {
                 let message = "the worker was told to leave before the work was done";
@@ -231,9 +237,9 @@ impl Work<'_> {
 
     /// Brings the branch outside. A success whose commits stay inside is none.
     async fn push(&self, workspace: Option<&Workspace<'_>>, code: u8, result: Result<(), Failure>) -> Done {
-        let Some(workspace) = workspace else { return Done { code, result, pushed: None, kept: None } };
+        let Some(workspace) = workspace else { return Done { code, result, ..Done::ended() } };
         match workspace.push(self.outbox).await {
-            Ok(pushed) => Done { code, result, pushed: Some(pushed), kept: None },
+            Ok(pushed) => Done { code, result, pushed: Some(pushed), ..Done::ended() },
             Err(error) => {
                 eprintln!("omoi-worker: {error}");
                 let failure = git_failure("the command has ended, but its branch cannot be pushed", &error);
@@ -278,8 +284,13 @@ impl Work<'_> {
     }
 }
 
+/// Without a command of somebody's, a task is the agent's.
+pub fn drives_agent(launch: &LaunchSpec) -> bool {
+    launch.command.is_none() && launch.context.is_some()
+}
+
 /// Waits for a wish that is more urgent than `this`.
-async fn more_than(stop: &mut Wish, this: Stop) -> Stop {
+pub async fn more_than(stop: &mut Wish, this: Stop) -> Stop {
     match stop.wait_for(|wish| *wish > Some(this)).await.map(|wish| *wish) {
         Ok(Some(wish)) => wish,
         // Nobody can wish any more.

@@ -31,6 +31,8 @@ pub struct Pushed {
     pub commit: String,
     /// There was something beyond the commit that the work began with.
     pub is_new: bool,
+    /// How many files differ from it.
+    pub files: u64,
 }
 
 impl<'a> Workspace<'a> {
@@ -94,17 +96,18 @@ impl<'a> Workspace<'a> {
         let commit = self.git.text(&["rev-parse", "--verify", &branch]).await?;
         let base = self.git.text(&["rev-parse", "--verify", &format!("{base_commit}^{{commit}}")]).await?;
         if commit == base {
-            return Ok(Pushed { commit, is_new: false });
+            return Ok(Pushed { commit, is_new: false, files: 0 });
         }
         self.quietly(&["push", "--quiet", "--no-verify", url, &format!("{branch}:{branch}")], LIMIT).await?;
         let changed = self.git.bytes(&["diff", "--no-ext-diff", "--name-only", "-z", &base, &commit]).await?;
+        let files = changed.iter().filter(|byte| **byte == 0).count() as u64;
         outbox.push(WorkspacePushed {
             branch_name: Some(branch_name.clone()),
             commit: Some(commit.clone()),
-            files_changed: Some(changed.iter().filter(|byte| **byte == 0).count() as u64),
+            files_changed: Some(files),
             ..WorkspacePushed::default()
         });
-        Ok(Pushed { commit, is_new: true })
+        Ok(Pushed { commit, is_new: true, files })
     }
 
     /// In steps, because a clone wants an empty directory and the workspace may hold something.

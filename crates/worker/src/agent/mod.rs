@@ -1,7 +1,22 @@
 //! The built-in agent: a loop in which a model asks for tools, and what it needs.
 
-#[allow(dead_code, unused_imports)]
-pub mod model;
-mod sse;
-#[allow(dead_code)]
+pub mod session;
+
+pub mod kit;
+pub mod log;
 pub mod talk;
+pub mod tell;
+
+mod context;
+mod guard;
+mod prompt;
+mod spent;
+pub mod steer;
+
+mod front;
+pub mod skill;
+pub mod subagent;
+
+pub mod mcp;
+pub mod model;
+pub mod tool;

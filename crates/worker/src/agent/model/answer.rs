@@ -69,6 +69,21 @@ pub enum Stop {
     Other(String),
 }
 
+impl Stop {
+    /// As the Messages API says it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::ToolUse => "tool_use",
+            Self::MaxTokens => "max_tokens",
+            Self::Refusal => "refusal",
+            Self::PauseTurn => "pause_turn",
+            Self::ContextExceeded => "model_context_window_exceeded",
+            Self::Other(word) => word,
+        }
+    }
+}
+
 /// One wire's way to read an answer.
 pub trait Reader: Send {
     fn event(&mut self, data: &str, tell: Tell<'_>) -> Result<Flow, Fault>;

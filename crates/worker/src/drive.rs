@@ -1,0 +1,363 @@
+//! Drives the built-in agent from its start to its last commit: opens its session, lets it work, waits with it for messages, and
+//! brings what it made outside.
+
+use std::{io, path::Path, time::Duration};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use omoi_protocol::{
+    FailureKind,
+    event::{AgentResult, AgentTurnComplete, AgentWaiting, Decimal, WorkspaceProgress},
+    launch::{LaunchSpec, Wire},
+    outcome::Failure,
+};
+use tokio::{sync::watch, task::JoinHandle, time::Instant};
+
+use crate::{
+    agent::{
+        kit::Kit,
+        log::{Log, Replay},
+        mcp::Mcp,
+        model::{Model, RetryPolicy, Settings},
+        session::{Ended, Parts, Session},
+        skill::Skill,
+        subagent::Helper,
+        tell::{Tell, cut},
+        tool::{Setup, Tools},
+    },
+    changes::Changes,
+    commit::{self, Committed},
+    report::{self, Done, Figures},
+    transcript::{self, Sent, Transcript},
+    work::{Phase, Stop, Wish, Work, more_than},
+    workspace::{Pushed, Workspace},
+};
+
+/// A stream of the model that is silent for so long has died.
+const STALL: Duration = Duration::from_secs(60);
+const ANSWER_LIMIT: Duration = Duration::from_secs(20 * 60);
+/// How long the end of the log may take to reach the server.
+const FLUSH: Duration = Duration::from_secs(10);
+const FLUSH_LEAVING: Duration = Duration::from_secs(2);
+const OUTPUT_CHARS_MAX: usize = 100_000;
+/// As a shell says it of a command that failed, and of one that ran out of time.
+const CODE_FAILED: u8 = 1;
+const CODE_TIMED_OUT: u8 = 124;
+
+/// What the work needs of the model, when the launch names none.
+const MODEL: &str = "claude-sonnet-4-5";
+
+/// Works on the task until it is done, has failed, or has to end.
+pub async fn drive(work: &Work<'_>, workspace: Option<&Workspace<'_>>, stop: &mut Wish) -> Done {
+    let opened = tokio::select! {
+        opened = open(work) => opened,
+        stop = more_than(stop, Stop::Interrupt) => return work.ended_early(stop).await,
+    };
+    let (mut session, size, path) = match opened {
+        Ok(opened) => opened,
+        Err(failure) => return Done::failed(CODE_FAILED, failure),
+    };
+    work.outbox.push(report::started(work.launch, &session.id));
+    let (mut sent, sending) = send_log(work, &session.id, size.clone(), &path);
+    let mut drive = Drive { work, workspace, session: &mut session };
+    let done = drive.run(stop).await;
+    session.close().await;
+    let is_leaving = stop.borrow().is_some_and(|wish| wish > Stop::Deadline);
+    let limit = if is_leaving { FLUSH_LEAVING } else { FLUSH };
+    let whole = *size.borrow();
+    transcript::flush(&mut sent, whole, limit).await;
+    sending.abort();
+    done
+}
+
+struct Drive<'d, 'a> {
+    work: &'d Work<'a>,
+    workspace: Option<&'d Workspace<'a>>,
+    session: &'d mut Session<'a>,
+}
+
+impl Drive<'_, '_> {
+    async fn run(&mut self, stop: &mut Wish) -> Done {
+        loop {
+            self.work.phase.send_replace(Phase::Running);
+            let begun = Instant::now();
+            let ended = self.session.query(stop).await;
+            self.tell_turn(&ended, begun);
+            match ended {
+                Ended::Finished => {
+                    let saved = match self.save().await {
+                        Ok(saved) => saved,
+                        Err(failure) => return self.done(CODE_FAILED, Err(failure), None),
+                    };
+                    if self.session.has_mail() {
+                        continue;
+                    }
+                    let idle = Duration::from_secs(self.work.launch.limits.idle_seconds);
+                    if idle.is_zero() {
+                        return self.done(0, Ok(()), saved);
+                    }
+                    let said = format!("the agent is done; it waits {} s for more messages", idle.as_secs());
+                    match self.wait(&said, Some(idle), stop).await {
+                        Waited::Mail => {}
+                        Waited::Enough => return self.done(0, Ok(()), saved),
+                        Waited::Stop(Stop::Interrupt | Stop::Deadline) => return self.done(0, Ok(()), saved),
+                        Waited::Stop(wish) => return self.work.ended_early(wish).await,
+                    }
+                }
+                Ended::Interrupted => {
+                    let said = "the agent was interrupted; it waits until somebody says how to go on";
+                    if let Waited::Stop(wish) = self.wait(said, None, stop).await {
+                        return self.stopped(wish).await;
+                    }
+                }
+                Ended::OverBudget(why) => {
+                    let said = format!("{why}; raise the budget and send a message, and the agent goes on");
+                    if let Waited::Stop(wish) = self.wait(&said, None, stop).await {
+                        return self.stopped(wish).await;
+                    }
+                }
+                Ended::Failed(failure) => return self.failed(CODE_FAILED, failure).await,
+                Ended::Stopped(wish) => return self.stopped(wish).await,
+            }
+        }
+    }
+
+    async fn stopped(&mut self, wish: Stop) -> Done {
+        match wish {
+            Stop::Interrupt | Stop::Deadline => {
+                self.failed(CODE_TIMED_OUT, self.work.out_of_time()).await
+            }
+            Stop::Leave | Stop::Closed => self.work.ended_early(wish).await,
+        }
+    }
+
+    /// What was made so far is worth as much as if all had gone well.
+    async fn failed(&mut self, code: u8, failure: Failure) -> Done {
+        let saved = self.save().await.unwrap_or_else(|error| {
+            eprintln!("omoi-worker: {error}");
+            None
+        });
+        self.done(code, Err(failure), saved)
+    }
+
+    fn done(&self, code: u8, result: Result<(), Failure>, saved: Option<Saved>) -> Done {
+        let committed = saved.as_ref().is_some_and(|saved| saved.committed);
+        let figures = Figures {
+            session_id: self.session.id.clone(),
+            turns: self.session.turn,
+            cost_usd: self.session.spent.cost_usd,
+            tokens: self.session.spent.tokens,
+            final_output: cut(&self.session.last_words, OUTPUT_CHARS_MAX),
+            committed,
+        };
+        Done { code, result, pushed: saved.map(|saved| saved.pushed), kept: None, figures: Some(figures) }
+    }
+
+    /// Commits what is there and brings the branch outside.
+    async fn save(&mut self) -> Result<Option<Saved>, Failure> {
+        let Some(workspace) = self.workspace else { return Ok(None) };
+        self.work.phase.send_replace(Phase::Ending);
+        let begun = Instant::now();
+        let unsaved = |what: &str, error: &dyn std::fmt::Display| {
+            Failure::new(FailureKind::Unavailable, format!("{what}: {error}"))
+        };
+        let message = self.message();
+        let committed = workspace.commit(&message).await;
+        let committed = committed.map_err(|error| unsaved("the work cannot be committed", &error))?;
+        let said = match &committed {
+            Committed::Nothing => "there is nothing to commit".to_owned(),
+            Committed::New { commit, files } => format!("committed {files} file(s) as {}", &commit[..commit.len().min(12)]),
+        };
+        self.progress("commit", &said, begun);
+        let pushed = workspace.push(self.work.outbox).await;
+        let pushed = pushed.map_err(|error| unsaved("the branch cannot be pushed", &error))?;
+        if !pushed.is_new {
+            self.progress("push", "there is nothing to push", begun);
+        }
+        let committed = pushed.is_new || matches!(committed, Committed::New { .. });
+        Ok(Some(Saved { pushed, committed }))
+    }
+
+    fn message(&self) -> String {
+        let launch = self.work.launch;
+        let title = launch.context.as_ref().map_or("Work in a sandbox", |context| context.task.title.as_str());
+        let words = Some(self.session.last_words.as_str()).filter(|words| !words.trim().is_empty());
+        let task = launch.task_id.as_ref().map(ToString::to_string);
+        commit::message(title, words, task.as_deref(), launch.sandbox_id.as_str(), launch.agent.model.as_deref())
+    }
+
+    async fn wait(&self, said: &str, limit: Option<Duration>, stop: &mut Wish) -> Waited {
+        self.work.outbox.push(AgentWaiting { message: Some(said.to_owned()), ..AgentWaiting::default() });
+        self.work.phase.send_replace(Phase::Waiting);
+        let enough = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.work.steering.arrival() => Waited::Mail,
+            stop = more_than(stop, Stop::Interrupt) => Waited::Stop(stop),
+            () = enough => Waited::Enough,
+        }
+    }
+
+    fn tell_turn(&self, ended: &Ended, begun: Instant) {
+        let is_error = !matches!(ended, Ended::Finished | Ended::Interrupted);
+        self.work.outbox.push(AgentTurnComplete {
+            num_turns: Some(u64::from(self.session.spent.turns)),
+            total_cost_usd: Decimal::new(self.session.spent.cost_usd),
+            session_id: Some(self.session.id.clone()),
+            is_error: Some(is_error),
+            duration_ms: Decimal::new(begun.elapsed().as_millis() as f64),
+            ..AgentTurnComplete::default()
+        });
+        if matches!(ended, Ended::Finished) {
+            self.work.outbox.push(AgentResult {
+                result: Some(cut(&self.session.last_words, OUTPUT_CHARS_MAX)),
+                num_turns: Some(self.session.turn),
+                total_cost_usd: Decimal::new(self.session.spent.cost_usd),
+                session_id: Some(self.session.id.clone()),
+                is_error: Some(false),
+                ..AgentResult::default()
+            });
+        }
+    }
+
+    fn progress(&self, step: &str, message: &str, begun: Instant) {
+        progress(self.work, step, message, begun);
+    }
+}
+
+struct Saved {
+    pushed: Pushed,
+    committed: bool,
+}
+
+enum Waited {
+    Mail,
+    Enough,
+    Stop(Stop),
+}
+
+fn progress(work: &Work<'_>, step: &str, message: &str, begun: Instant) {
+    work.outbox.push(WorkspaceProgress {
+        step: Some(step.to_owned()),
+        message: Some(message.to_owned()),
+        elapsed_ms: Some(begun.elapsed().as_millis() as u64),
+        ..WorkspaceProgress::default()
+    });
+}
+
+/// Everything that the agent needs. Each part that may be slow says so.
+async fn open<'a>(
+    work: &Work<'a>,
+) -> Result<(Session<'a>, watch::Receiver<u64>, std::path::PathBuf), Failure> {
+    let (launch, begun) = (work.launch, Instant::now());
+    let workspace = Path::new(&launch.workspace_path);
+    let (log, replay) = open_log(launch, &work.dir).map_err(|error| {
+        Failure::new(FailureKind::Invalid, format!("the agent's log cannot be opened: {error}"))
+    })?;
+    let model = Model::new(settings(launch)?).map_err(|error| Failure::new(error.failure_kind(), error.to_string()))?;
+    let changes = if launch.repository.is_some() { open_changes(work, workspace).await } else { None };
+    let agent = &launch.agent;
+    let mut servers = Mcp::default();
+    if !agent.mcp_servers.is_empty() {
+        let names: Vec<&str> = agent.mcp_servers.keys().map(String::as_str).collect();
+        progress(work, "tools", &format!("starting {}", names.join(", ")), begun);
+        let mut tell = |said: String| progress(work, "tools", &said, begun);
+        servers = Mcp::start(&agent.mcp_servers, &work.env, workspace, &mut tell).await;
+    }
+    let tools = Tools::new(Setup {
+        workspace: workspace.to_owned(),
+        outputs: work.dir.join("outputs"),
+        env: work.env.clone(),
+        mode: launch.mode,
+        permission: agent.permission_mode,
+        allowed: agent.allowed_tools.clone(),
+        disallowed: agent.disallowed_tools.clone(),
+    });
+    let kit = Kit {
+        tools,
+        helpers: Helper::all(workspace),
+        skills: Skill::all(workspace),
+        servers,
+        allowed: agent.allowed_tools.clone(),
+        disallowed: agent.disallowed_tools.clone(),
+    };
+    let (size, path) = (log.size(), log.path().to_owned());
+    let parts = Parts {
+        launch,
+        client: work.client,
+        tell: Tell::new(work.outbox.clone()),
+        steering: work.steering,
+        model,
+        kit,
+        log,
+        changes,
+        group: work.group,
+    };
+    let session = Session::begin(parts, replay).map_err(|error| {
+        Failure::new(FailureKind::Agent, format!("the agent's log cannot be written: {error}"))
+    })?;
+    Ok((session, size, path))
+}
+
+fn open_log(launch: &LaunchSpec, dir: &Path) -> io::Result<(Log, Replay)> {
+    std::fs::create_dir_all(dir)?;
+    if let Some(transcript) = launch.resume.as_ref().and_then(|resume| resume.transcript_b64.as_deref()) {
+        let bytes = STANDARD
+            .decode(transcript)
+            .map_err(|error| io::Error::other(format!("the transcript to go on from is no base64: {error}")))?;
+        Log::restore(dir, &bytes)?;
+    }
+    Log::open(dir)
+}
+
+/// Without it the agent works all the same, and nobody sees what it changes until the end.
+async fn open_changes(work: &Work<'_>, workspace: &Path) -> Option<Changes> {
+    match Changes::open(workspace, &work.dir.join("changes"), &work.env).await {
+        Ok(changes) => Some(changes),
+        Err(error) => {
+            progress(work, "changes", &format!("changes of files will not be shown: {error}"), Instant::now());
+            None
+        }
+    }
+}
+
+fn settings(launch: &LaunchSpec) -> Result<Settings, Failure> {
+    let model = launch.agent.model.clone().unwrap_or_else(|| MODEL.to_owned());
+    let by_name = || if model.starts_with("claude") || model.starts_with("scripted/") { Wire::Messages } else { Wire::Chat };
+    let wire = launch.agent.wire.unwrap_or_else(by_name);
+    let door = launch.door.model_url.as_ref().ok_or_else(|| {
+        Failure::new(FailureKind::Invalid, "the launch names no address for models")
+    })?;
+    let base_url = match wire {
+        Wire::Messages => format!("{door}/anthropic"),
+        Wire::Chat => format!("{door}/openai/v1"),
+    };
+    Ok(Settings {
+        wire,
+        base_url,
+        token: launch.token.expose().to_owned(),
+        model,
+        stall: STALL,
+        total: ANSWER_LIMIT,
+        retry: RetryPolicy::default(),
+    })
+}
+
+fn send_log(
+    work: &Work<'_>,
+    session_id: &str,
+    size: watch::Receiver<u64>,
+    path: &Path,
+) -> (watch::Receiver<Sent>, JoinHandle<()>) {
+    let (sent, seen) = watch::channel(Sent::default());
+    let transcript = Transcript {
+        client: work.client.clone(),
+        sandbox: work.launch.sandbox_id.clone(),
+        session_id: session_id.to_owned(),
+        path: path.to_owned(),
+    };
+    (seen, tokio::spawn(transcript.send(size, sent)))
+}
