@@ -2,3 +2,5 @@
 
 #[allow(dead_code)]
 pub mod talk;
+#[allow(dead_code)]
+pub mod tool;
