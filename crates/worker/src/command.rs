@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use omoi_protocol::event::{CommandCompleted, CommandStarted, CommandStream};
+use omoi_protocol::event::{CommandCompleted, CommandStarted, CommandStream, OUTPUT_BYTES_MAX};
 use tokio::{
     process::{Child, Command as Program},
     sync::watch,
@@ -75,7 +75,7 @@ impl Command<'_> {
             cwd: Some(self.cwd.display().to_string()),
             ..CommandStarted::default()
         });
-        let (written, over) = (Arc::new(Written::default()), watch::Sender::new(false));
+        let (written, over) = (Arc::new(Written::new(OUTPUT_BYTES_MAX)), watch::Sender::new(false));
         let mut pumps = self.listen(&mut child, outbox, &written, &over);
         let status = wait(&mut child, own, stop).await.map_err(Error::Wait)?;
         if let Some(group) = own {

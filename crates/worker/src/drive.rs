@@ -26,6 +26,7 @@ use crate::{
     },
     changes::Changes,
     commit::{self, Committed},
+    git,
     report::{self, Done, Figures},
     transcript::{self, Sent, Transcript},
     work::{Phase, Stop, Wish, Work, more_than},
@@ -38,7 +39,14 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20 * 60);
 /// How long the end of the log may take to reach the server.
 const FLUSH: Duration = Duration::from_secs(10);
 const FLUSH_LEAVING: Duration = Duration::from_secs(2);
+/// How long a server may be away when the branch is to be pushed.
+const AWAY_LIMIT: Duration = Duration::from_secs(30 * 60);
+const PUSH_TRIES: u32 = 2;
+const PUSH_PAUSE: Duration = Duration::from_secs(2);
 const OUTPUT_CHARS_MAX: usize = 100_000;
+/// How long the project's own preparations may take.
+const SETUP_LIMIT: Duration = Duration::from_secs(15 * 60);
+const SETUP_ID: &str = "setup";
 /// As a shell says it of a command that failed, and of one that ran out of time.
 const CODE_FAILED: u8 = 1;
 const CODE_TIMED_OUT: u8 = 124;
@@ -168,13 +176,31 @@ impl Drive<'_, '_> {
             Committed::New { commit, files } => format!("committed {files} file(s) as {}", &commit[..commit.len().min(12)]),
         };
         self.progress("commit", &said, begun);
-        let pushed = workspace.push(self.work.outbox).await;
+        let pushed = self.push(workspace).await;
         let pushed = pushed.map_err(|error| unsaved("the branch cannot be pushed", &error))?;
         if !pushed.is_new {
             self.progress("push", "there is nothing to push", begun);
         }
         let committed = pushed.is_new || matches!(committed, Committed::New { .. });
         Ok(Some(Saved { pushed, committed }))
+    }
+
+    /// A server that is away for a while is waited for; one that is there has its reasons.
+    async fn push(&self, workspace: &Workspace<'_>) -> Result<Pushed, git::Error> {
+        let (begun, mut refused) = (Instant::now(), 0);
+        loop {
+            let error = match workspace.push(self.work.outbox).await {
+                Ok(pushed) => return Ok(pushed),
+                Err(error) => error,
+            };
+            match self.work.client.whoami().await {
+                Err(away) if away.is_passing() && begun.elapsed() < AWAY_LIMIT => {}
+                _ if refused < PUSH_TRIES => refused += 1,
+                _ => return Err(error),
+            }
+            self.progress("push", &format!("tried again in a moment: {error}"), begun);
+            tokio::time::sleep(PUSH_PAUSE).await;
+        }
     }
 
     fn message(&self) -> String {

@@ -25,8 +25,6 @@ mod record;
 mod end;
 mod proc;
 
-#[allow(dead_code, reason = "the agent's loop follows its changes")]
-mod changes;
 mod git;
 mod keep;
 mod rescue;

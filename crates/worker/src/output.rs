@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use omoi_protocol::event::{CommandOutput, CommandStream, OUTPUT_BYTES_MAX, OUTPUT_TEXT_BYTES_MAX};
+use omoi_protocol::event::{CommandOutput, CommandStream, OUTPUT_TEXT_BYTES_MAX};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     sync::watch,
@@ -24,14 +24,20 @@ const GATHER: Duration = Duration::from_millis(50);
 /// The longest character but for its last byte: as much as is kept back for the rest of it.
 const PARTIAL_BYTES_MAX: usize = 3;
 
-/// How much all streams of one command have written, and how much of that no event carries.
-#[derive(Debug, Default)]
+/// How much all streams of one command have written, and how much of that is told to nobody.
+#[derive(Debug)]
 pub struct Written {
     bytes: AtomicU64,
     dropped: AtomicU64,
+    told_max: u64,
 }
 
 impl Written {
+    /// `told_bytes_max` is what all its pieces may have together.
+    pub fn new(told_bytes_max: usize) -> Self {
+        Self { bytes: AtomicU64::new(0), dropped: AtomicU64::new(0), told_max: told_bytes_max as u64 }
+    }
+
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -43,13 +49,24 @@ impl Written {
     /// How many of `count` new bytes may still be told.
     fn take(&self, count: usize) -> usize {
         let before = self.bytes.fetch_add(count as u64, Ordering::Relaxed);
-        let told = (OUTPUT_BYTES_MAX as u64).saturating_sub(before).min(count as u64) as usize;
+        let told = self.told_max.saturating_sub(before).min(count as u64) as usize;
         self.dropped.fetch_add((count - told) as u64, Ordering::Relaxed);
         told
     }
 }
 
-/// Where pieces go.
+/// Whoever listens to a stream.
+pub trait Listener {
+    /// Everything that comes, as it comes. Whoever takes long slows the command down.
+    fn hear(&self, _bytes: &[u8]) -> impl Future<Output = ()> + Send {
+        future::ready(())
+    }
+
+    /// A piece of text. `lossy`: some of it was none; `dropped_bytes`: so much was not told.
+    fn tell(&self, text: &str, lossy: bool, dropped_bytes: Option<u64>);
+}
+
+/// Pieces as events.
 #[derive(Clone)]
 pub struct Teller {
     pub outbox: Outbox,
@@ -57,7 +74,7 @@ pub struct Teller {
     pub stream: CommandStream,
 }
 
-impl Teller {
+impl Listener for Teller {
     fn tell(&self, text: &str, lossy: bool, dropped_bytes: Option<u64>) {
         self.outbox.push(CommandOutput {
             command_id: Some(self.command_id.clone()),
@@ -68,26 +85,12 @@ impl Teller {
             ..CommandOutput::default()
         });
     }
-
-    /// Tells what is whole of `bytes`, and keeps back the beginning of a character unless nothing more comes.
-    fn tell_gathered(&self, bytes: &mut Vec<u8>, at_end: bool) {
-        let whole = if at_end { bytes.len() } else { whole(bytes) };
-        let text = String::from_utf8_lossy(&bytes[..whole]);
-        let lossy = matches!(text, std::borrow::Cow::Owned(_));
-        let mut rest = text.as_ref();
-        while !rest.is_empty() {
-            let (piece, more) = rest.split_at(rest.floor_char_boundary(OUTPUT_TEXT_BYTES_MAX));
-            self.tell(piece, lossy, None);
-            rest = more;
-        }
-        bytes.drain(..whole);
-    }
 }
 
 /// Reads to the end, or until `over` is true: something that the command left behind may hold the stream open.
 pub async fn pump(
     mut from: impl AsyncRead + Unpin,
-    to: Teller,
+    to: impl Listener,
     written: Arc<Written>,
     mut over: watch::Receiver<bool>,
 ) {
@@ -97,27 +100,46 @@ pub async fn pump(
         tokio::select! {
             read = from.read(&mut buffer) => {
                 let Ok(count @ 1..) = read else { break };
+                to.hear(&buffer[..count]).await;
                 let told = written.take(count);
                 dropped += (count - told) as u64;
                 gathered.extend_from_slice(&buffer[..told]);
                 if gathered.len() >= OUTPUT_TEXT_BYTES_MAX {
-                    to.tell_gathered(&mut gathered, false);
+                    tell_gathered(&to, &mut gathered, false);
                     due = None;
                 } else if told > 0 {
                     due.get_or_insert_with(|| Instant::now() + GATHER);
                 }
             }
             () = wait(due) => {
-                to.tell_gathered(&mut gathered, false);
+                tell_gathered(&to, &mut gathered, false);
                 due = None;
             }
-            _ = over.wait_for(|over| *over) => break,
+            () = is_over(&mut over) => break,
         }
     }
-    to.tell_gathered(&mut gathered, true);
+    tell_gathered(&to, &mut gathered, true);
     if dropped > 0 {
         to.tell("", false, Some(dropped));
     }
+}
+
+/// Tells what is whole of `bytes`, and keeps back the beginning of a character unless nothing more comes.
+fn tell_gathered(to: &impl Listener, bytes: &mut Vec<u8>, at_end: bool) {
+    let whole = if at_end { bytes.len() } else { whole(bytes) };
+    let text = String::from_utf8_lossy(&bytes[..whole]);
+    let lossy = matches!(text, std::borrow::Cow::Owned(_));
+    let mut rest = text.as_ref();
+    while !rest.is_empty() {
+        let (piece, more) = rest.split_at(rest.floor_char_boundary(OUTPUT_TEXT_BYTES_MAX));
+        to.tell(piece, lossy, None);
+        rest = more;
+    }
+    bytes.drain(..whole);
+}
+
+async fn is_over(over: &mut watch::Receiver<bool>) {
+    let _ = over.wait_for(|over| *over).await;
 }
 
 async fn wait(due: Option<Instant>) {
@@ -161,9 +183,9 @@ mod tests {
 
     #[test]
     fn what_goes_beyond_the_limit_is_counted() {
-        let written = Written::default();
-        assert_eq!(written.take(OUTPUT_BYTES_MAX - 1), OUTPUT_BYTES_MAX - 1);
+        let written = Written::new(100);
+        assert_eq!(written.take(99), 99);
         assert_eq!((written.take(3), written.take(5)), (1, 0));
-        assert_eq!((written.bytes(), written.dropped()), (OUTPUT_BYTES_MAX as u64 + 7, 7));
+        assert_eq!((written.bytes(), written.dropped()), (107, 7));
     }
 }

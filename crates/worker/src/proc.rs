@@ -17,6 +17,10 @@ pub struct Process {
     pub pid: i32,
     pub parent: i32,
     pub group: i32,
+    pub session: i32,
+    /// Ended, but its parent does not know yet.
+    pub ended: bool,
+    pub name: String,
     /// In ticks since the machine started; with the pid, a name that nobody else ever has.
     pub started: u64,
     cpu_ticks: u64,
@@ -49,7 +53,7 @@ pub fn usage(group: Option<i32>) -> Usage {
     })
 }
 
-fn is_below(pid: i32, top: i32, parents: &HashMap<i32, i32>) -> bool {
+pub fn is_below(pid: i32, top: i32, parents: &HashMap<i32, i32>) -> bool {
     let mut at = pid;
     // As many steps as there are processes: a chain that was read while it changed might go in a circle.
     for _ in 0..=parents.len() {
@@ -67,12 +71,16 @@ fn is_below(pid: i32, top: i32, parents: &HashMap<i32, i32>) -> bool {
 /// The name is in brackets and may hold anything, brackets included; all else follows the last one.
 fn parse(stat: &str) -> Option<Process> {
     let pid = stat.split(' ').next()?.parse().ok()?;
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let (head, tail) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok());
     Some(Process {
         pid,
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
+        session: fields.get(3)?.parse().ok()?,
+        ended: matches!(*fields.first()?, "Z" | "X"),
+        name: head.split_once('(')?.1.to_owned(),
         // With the children that have ended, so that a build of many short programs shows.
         cpu_ticks: (11..=14).filter_map(number).sum(),
         started: number(19)?,
@@ -95,6 +103,7 @@ mod tests {
         let stat = "42 (a) b (c) S 7 42 1 0 -1 4194560 100 0 0 0 10 20 3 4 20 0 1 0 5555 9999 17 18446744073709551615";
         let process = parse(stat).unwrap();
         assert_eq!((process.pid, process.parent, process.group), (42, 7, 42));
+        assert_eq!((process.session, process.ended, process.name.as_str()), (1, false, "a) b (c"));
         assert_eq!((process.cpu_ticks, process.started, process.memory_pages), (37, 5555, 17));
         assert_eq!(parse("42 (x) S"), None);
     }

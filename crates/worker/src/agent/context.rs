@@ -74,15 +74,6 @@ impl Context {
         *self = Self::new(messages);
         self.messages.clone()
     }
-
-    /// What was asked at first, without anything that followed.
-    pub fn first_text(&self) -> String {
-        let first = self.messages.first().map(|message| message.content.as_slice()).unwrap_or_default();
-        first.iter().find_map(|block| match block {
-            Block::Text { text } => Some(text.clone()),
-            _ => None,
-        }).unwrap_or_default()
-    }
 }
 
 fn size(message: &Message) -> u64 {

@@ -16,8 +16,8 @@ use super::{
     skill::Skill,
     subagent::{Asked, Helper, Report},
     talk::{Block, Message, ToolSpec},
-    tell::{Call, Tell},
-    tool::{self, Around, Done, Effect, Tools},
+    tell::Tell,
+    tool::{Around, Call, Done, Effect, Piece, Tools},
 };
 
 const TASK: &str = "Task";
@@ -120,10 +120,9 @@ impl Kit {
             },
             SKILL => (self.skill(call.input), None),
             name if name.starts_with("mcp__") => (self.serve(call, means).await, None),
-            name => {
-                let listen = |piece: tool::Piece<'_>| means.tell.piece(call.id, &piece);
+            _ => {
+                let listen = |piece: Piece<'_>| means.tell.piece(call.id, &piece);
                 let around = Around { stop: means.stop.clone(), group: means.group, listen: &listen };
-                let call = tool::Call { id: call.id, name, input: call.input };
                 (self.tools.run(&call, &around).await, None)
             }
         }
@@ -221,12 +220,11 @@ impl Kit {
 
 /// The calls of an answer, in their order.
 pub fn calls(answer: &Answer) -> Vec<Call<'_>> {
-    let call = |block| match block {
+    let calls = answer.content.iter().filter_map(|block| match block {
         Block::ToolUse { id, name, input } => Some(Call { id, name, input }),
         _ => None,
-    };
-    let calls: fn(&Block) -> Option<Call<'_>> = call;
-    answer.content.iter().filter_map(calls).collect()
+    });
+    calls.collect()
 }
 
 /// What an answer says.

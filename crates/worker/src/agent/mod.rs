@@ -19,4 +19,5 @@ pub mod subagent;
 
 pub mod mcp;
 pub mod model;
+mod sse;
 pub mod tool;

@@ -2,7 +2,7 @@
 //! to call. Between one and the next is the boundary, where messages reach the agent, limits are checked and a conversation that
 //! has become too long is cut.
 
-use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
+use std::{io, time::Duration};
 
 use futures_util::future::join_all;
 use omoi_client::Client;
@@ -28,7 +28,8 @@ use super::{
     spent::Spent,
     steer::{Steering, spoken},
     talk::{Block, Message, Role},
-    tell::{Call, Tell, cut},
+    tell::{Tell, cut},
+    tool::{Call, Effect, is_note},
 };
 use crate::{
     changes::Changes,
@@ -409,13 +410,12 @@ impl<'a> Session<'a> {
 
     /// Tells which files are different now. Who only explores finds them put back.
     async fn look_at_changes(&mut self, call: Call<'_>, result: &mut Block) {
-        use super::tool::Effect;
         if self.parts.kit.effect(call.name, call.input) == Effect::Reads {
             return;
         }
         let Some(changes) = &mut self.parts.changes else { return };
         if self.parts.launch.mode == ExecutionMode::Exploration {
-            match changes.revert(&super::tool::is_note).await {
+            match changes.revert(&is_note).await {
                 Ok(back) if !back.is_empty() => {
                     if let Block::ToolResult { content, .. } = result {
                         content.push_str(&format!("\n[put back, because you only explore: {}]", back.join(", ")));
@@ -432,6 +432,9 @@ impl<'a> Session<'a> {
                 }
             }
             Err(error) => self.parts.tell.push(trouble(&format!("changes of the work tree cannot be seen: {error}"))),
+        }
+        for note in changes.notes() {
+            self.parts.tell.push(trouble(&note));
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
     model::{Answer, Progress},
     subagent::{Asked, Report},
     talk::Block,
-    tool::{Done, Piece},
+    tool::{Call, Done, Piece},
 };
 use crate::outbox::Outbox;
 
@@ -27,14 +27,6 @@ const TEXT_CHARS_MAX: usize = 100_000;
 const FIELD_CHARS_MAX: usize = 10_000;
 /// Of all of an input or a response.
 const VALUE_BYTES_MAX: usize = 64 * 1024;
-
-/// A tool call, as far as events tell of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    pub id: &'a str,
-    pub name: &'a str,
-    pub input: &'a Value,
-}
 
 #[derive(Clone)]
 pub struct Tell {
@@ -214,11 +206,11 @@ impl Tell {
                 extra: self.extra(),
                 ..CommandOutput::default()
             }),
-            Piece::Ended { exit_code, signal, took, output_bytes, dropped_bytes } => self.push(CommandCompleted {
+            Piece::Ended { exit_code, signal, duration, output_bytes, dropped_bytes } => self.push(CommandCompleted {
                 command_id,
                 exit_code: exit_code.map(i64::from),
                 signal: signal.map(i64::from),
-                duration_ms: Some(took.as_millis() as u64),
+                duration_ms: Some(duration.as_millis() as u64),
                 output_bytes: Some(*output_bytes),
                 dropped_bytes: Some(*dropped_bytes).filter(|dropped| *dropped > 0),
                 extra: self.extra(),

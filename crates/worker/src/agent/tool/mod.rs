@@ -1,0 +1,36 @@
+//! The tools of the built-in agent: what it may do with files and commands, and what it is told of that.
+
+mod tools;
+
+mod input;
+mod kind;
+mod manual;
+
+mod file;
+mod reach;
+mod seen;
+
+mod edit;
+mod read;
+mod write;
+
+mod glob;
+mod grep;
+mod walk;
+
+mod background;
+mod bash;
+mod capture;
+mod clean;
+mod shell;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+#[allow(unused_imports)]
+pub use self::{
+    kind::Effect,
+    reach::is_note,
+    tools::{Around, Call, Done, Piece, Setup, Tools},
+};

@@ -1,0 +1,1 @@
+//! The tools as the loop uses them.
