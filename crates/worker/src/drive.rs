@@ -7,9 +7,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use omoi_protocol::{
     FailureKind,
     event::{AgentResult, AgentTurnComplete, AgentWaiting, Decimal, WorkspaceProgress},
-    launch::{LaunchSpec, Wire},
+    launch::{ExecutionMode, LaunchSpec, PermissionMode, Wire},
     outcome::Failure,
 };
+use serde_json::json;
 use tokio::{sync::watch, task::JoinHandle, time::Instant};
 
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
         skill::Skill,
         subagent::Helper,
         tell::{Tell, cut},
-        tool::{Setup, Tools},
+        tool::{Around, Call, Piece, Setup, Tools},
     },
     changes::Changes,
     commit::{self, Committed},
@@ -47,6 +48,7 @@ const OUTPUT_CHARS_MAX: usize = 100_000;
 /// How long the project's own preparations may take.
 const SETUP_LIMIT: Duration = Duration::from_secs(15 * 60);
 const SETUP_ID: &str = "setup";
+const SHOWN_CHARS_MAX: usize = 200;
 /// As a shell says it of a command that failed, and of one that ran out of time.
 const CODE_FAILED: u8 = 1;
 const CODE_TIMED_OUT: u8 = 124;
@@ -131,9 +133,7 @@ impl Drive<'_, '_> {
 
     async fn stopped(&mut self, wish: Stop) -> Done {
         match wish {
-            Stop::Interrupt | Stop::Deadline => {
-                self.failed(CODE_TIMED_OUT, self.work.out_of_time()).await
-            }
+            Stop::Interrupt | Stop::Deadline => self.failed(CODE_TIMED_OUT, self.work.out_of_time()).await,
             Stop::Leave | Stop::Closed => self.work.ended_early(wish).await,
         }
     }
@@ -173,7 +173,9 @@ impl Drive<'_, '_> {
         let committed = committed.map_err(|error| unsaved("the work cannot be committed", &error))?;
         let said = match &committed {
             Committed::Nothing => "there is nothing to commit".to_owned(),
-            Committed::New { commit, files } => format!("committed {files} file(s) as {}", &commit[..commit.len().min(12)]),
+            Committed::New { commit, files } => {
+                format!("committed {files} file(s) as {}", &commit[..commit.len().min(12)])
+            }
         };
         self.progress("commit", &said, begun);
         let pushed = self.push(workspace).await;
@@ -205,10 +207,17 @@ impl Drive<'_, '_> {
 
     fn message(&self) -> String {
         let launch = self.work.launch;
-        let title = launch.context.as_ref().map_or("Work in a sandbox", |context| context.task.title.as_str());
+        let title =
+            launch.context.as_ref().map_or("Work in a sandbox", |context| context.task.title.as_str());
         let words = Some(self.session.last_words.as_str()).filter(|words| !words.trim().is_empty());
         let task = launch.task_id.as_ref().map(ToString::to_string);
-        commit::message(title, words, task.as_deref(), launch.sandbox_id.as_str(), launch.agent.model.as_deref())
+        commit::message(
+            title,
+            words,
+            task.as_deref(),
+            launch.sandbox_id.as_str(),
+            launch.agent.model.as_deref(),
+        )
     }
 
     async fn wait(&self, said: &str, limit: Option<Duration>, stop: &mut Wish) -> Waited {
@@ -283,8 +292,8 @@ async fn open<'a>(
     let (log, replay) = open_log(launch, &work.dir).map_err(|error| {
         Failure::new(FailureKind::Invalid, format!("the agent's log cannot be opened: {error}"))
     })?;
-    let model = Model::new(settings(launch)?).map_err(|error| Failure::new(error.failure_kind(), error.to_string()))?;
-    let changes = if launch.repository.is_some() { open_changes(work, workspace).await } else { None };
+    let model = Model::new(settings(launch)?)
+        .map_err(|error| Failure::new(error.failure_kind(), error.to_string()))?;
     let agent = &launch.agent;
     let mut servers = Mcp::default();
     if !agent.mcp_servers.is_empty() {
@@ -293,7 +302,7 @@ async fn open<'a>(
         let mut tell = |said: String| progress(work, "tools", &said, begun);
         servers = Mcp::start(&agent.mcp_servers, &work.env, workspace, &mut tell).await;
     }
-    let tools = Tools::new(Setup {
+    let setup = Setup {
         workspace: workspace.to_owned(),
         outputs: work.dir.join("outputs"),
         env: work.env.clone(),
@@ -301,7 +310,13 @@ async fn open<'a>(
         permission: agent.permission_mode,
         allowed: agent.allowed_tools.clone(),
         disallowed: agent.disallowed_tools.clone(),
-    });
+    };
+    let note = match &launch.setup {
+        Some(command) => prepare(work, command, setup.clone()).await,
+        None => None,
+    };
+    let changes = if launch.repository.is_some() { open_changes(work, workspace).await } else { None };
+    let tools = Tools::new(setup);
     let kit = Kit {
         tools,
         helpers: Helper::all(workspace),
@@ -322,18 +337,50 @@ async fn open<'a>(
         changes,
         group: work.group,
     };
-    let session = Session::begin(parts, replay).map_err(|error| {
+    let session = Session::begin(parts, replay, note).map_err(|error| {
         Failure::new(FailureKind::Agent, format!("the agent's log cannot be written: {error}"))
     })?;
     Ok((session, size, path))
 }
 
+/// Runs what the project needs before anybody can work on it. What went wrong is for the agent to know.
+async fn prepare(work: &Work<'_>, command: &str, setup: Setup) -> Option<String> {
+    let begun = Instant::now();
+    progress(
+        work,
+        "install",
+        &format!("running the project's setup: {}", cut(command, SHOWN_CHARS_MAX)),
+        begun,
+    );
+    let tools = Tools::new(Setup {
+        mode: ExecutionMode::Implementation,
+        permission: PermissionMode::AcceptEdits,
+        allowed: None,
+        disallowed: Vec::new(),
+        ..setup
+    });
+    let tell = Tell::new(work.outbox.clone());
+    let listen = |piece: Piece<'_>| tell.piece(SETUP_ID, &piece);
+    let (_end, stop) = watch::channel(false);
+    let input = json!({ "command": command, "timeout": SETUP_LIMIT.as_millis() as u64 });
+    let call = Call { id: SETUP_ID, name: "Bash", input: &input };
+    let done = tools.run(&call, &Around { stop, group: work.group, listen: &listen }).await;
+    let said = if done.is_error { "the project's setup failed" } else { "the project's setup is done" };
+    progress(work, "install", said, begun);
+    done.is_error.then(|| {
+        format!(
+            "The project's setup command failed, so something that it installs may be missing:\n{}",
+            done.content
+        )
+    })
+}
+
 fn open_log(launch: &LaunchSpec, dir: &Path) -> io::Result<(Log, Replay)> {
     std::fs::create_dir_all(dir)?;
     if let Some(transcript) = launch.resume.as_ref().and_then(|resume| resume.transcript_b64.as_deref()) {
-        let bytes = STANDARD
-            .decode(transcript)
-            .map_err(|error| io::Error::other(format!("the transcript to go on from is no base64: {error}")))?;
+        let bytes = STANDARD.decode(transcript).map_err(|error| {
+            io::Error::other(format!("the transcript to go on from is no base64: {error}"))
+        })?;
         Log::restore(dir, &bytes)?;
     }
     Log::open(dir)
@@ -344,7 +391,12 @@ async fn open_changes(work: &Work<'_>, workspace: &Path) -> Option<Changes> {
     match Changes::open(workspace, &work.dir.join("changes"), &work.env).await {
         Ok(changes) => Some(changes),
         Err(error) => {
-            progress(work, "changes", &format!("changes of files will not be shown: {error}"), Instant::now());
+            progress(
+                work,
+                "changes",
+                &format!("changes of files will not be shown: {error}"),
+                Instant::now(),
+            );
             None
         }
     }
@@ -352,11 +404,19 @@ async fn open_changes(work: &Work<'_>, workspace: &Path) -> Option<Changes> {
 
 fn settings(launch: &LaunchSpec) -> Result<Settings, Failure> {
     let model = launch.agent.model.clone().unwrap_or_else(|| MODEL.to_owned());
-    let by_name = || if model.starts_with("claude") || model.starts_with("scripted/") { Wire::Messages } else { Wire::Chat };
+    let by_name = || {
+        if model.starts_with("claude") || model.starts_with("scripted/") {
+            Wire::Messages
+        } else {
+            Wire::Chat
+        }
+    };
     let wire = launch.agent.wire.unwrap_or_else(by_name);
-    let door = launch.door.model_url.as_ref().ok_or_else(|| {
-        Failure::new(FailureKind::Invalid, "the launch names no address for models")
-    })?;
+    let door = launch
+        .door
+        .model_url
+        .as_ref()
+        .ok_or_else(|| Failure::new(FailureKind::Invalid, "the launch names no address for models"))?;
     let base_url = match wire {
         Wire::Messages => format!("{door}/anthropic"),
         Wire::Chat => format!("{door}/openai/v1"),

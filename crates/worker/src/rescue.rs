@@ -5,13 +5,17 @@ use std::{path::Path, time::Duration};
 
 use omoi_protocol::launch::LaunchSpec;
 use serde::Serialize;
+use tokio::sync::watch;
 
 use crate::{
-    Surroundings, git,
+    Surroundings,
+    agent::log::Log,
+    git,
     keep::{self, Keep, Kept},
     launch,
     outbox::{self, Outbox},
     run,
+    transcript::{self, Sent, Transcript},
 };
 
 const SEND_LIMIT: Duration = Duration::from_secs(60);
@@ -51,9 +55,10 @@ pub async fn rescue(launch: LaunchSpec, scratch: &Path, around: &Surroundings) -
     let kept = keep(&launch, scratch, around).await;
     // Each is tried whatever became of the other.
     let sent = send(&launch, around).await;
+    let log = send_log(&launch, around).await;
     let kept = kept?;
     let (events, unsent) = sent?;
-    let report = match kept {
+    let mut report = match kept {
         Some(kept) => Report {
             kept: true,
             commit: Some(kept.commit),
@@ -65,6 +70,7 @@ pub async fn rescue(launch: LaunchSpec, scratch: &Path, around: &Surroundings) -
         },
         None => Report { events, notes: vec!["there is no repository".to_owned()], ..Report::default() },
     };
+    report.notes.extend(log.err());
     print(&report);
     if unsent > 0 { Err(Error::Unsent(unsent)) } else { Ok(0) }
 }
@@ -88,6 +94,22 @@ async fn send(launch: &LaunchSpec, around: &Surroundings) -> Result<(usize, usiz
     outbox.flush(SEND_LIMIT).await;
     sending.abort();
     Ok((waiting - outbox.waiting().min(waiting), outbox.waiting()))
+}
+
+/// The agent's log, as far as the server has not got it. To lose its end is a pity and no reason to keep the sandbox.
+async fn send_log(launch: &LaunchSpec, around: &Surroundings) -> Result<(), String> {
+    let path = Log::path_in(&launch::spool_dir(launch, around));
+    let Some(session_id) = Log::session_of(&path) else { return Ok(()) };
+    let size =
+        std::fs::metadata(&path).map_err(|error| format!("the agent's log is not stored: {error}"))?.len();
+    let client = run::client(launch).map_err(|error| format!("the agent's log is not stored: {error}"))?;
+    let (sent, mut seen) = watch::channel(Sent::default());
+    let (_grows, sizes) = watch::channel(size);
+    let transcript = Transcript { client, sandbox: launch.sandbox_id.clone(), session_id, path };
+    let sending = tokio::spawn(transcript.send(sizes, sent));
+    let whole = transcript::flush(&mut seen, size, SEND_LIMIT).await;
+    sending.abort();
+    if whole { Ok(()) } else { Err("the end of the agent's log is not stored".to_owned()) }
 }
 
 #[expect(clippy::print_stdout, reason = "whoever runs a rescue reads its report from there")]

@@ -15,7 +15,8 @@ use tokio::{sync::watch, time::timeout};
 const PART_BYTES_MAX: u64 = 512 * 1024;
 /// Small steps are gathered for a while.
 const GATHER: Duration = Duration::from_millis(500);
-const RETRY: Retry = Retry { attempts_max: u32::MAX, base: Duration::from_millis(200), cap: Duration::from_secs(5) };
+const RETRY: Retry =
+    Retry { attempts_max: u32::MAX, base: Duration::from_millis(200), cap: Duration::from_secs(5) };
 
 pub struct Transcript {
     pub client: Client,

@@ -40,6 +40,9 @@ pub struct LaunchSpec {
     /// Run in the place of an agent: a program and its arguments, without a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
+    /// Run by a shell in the workspace before the agent begins: installs what the project needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<String>,
     #[serde(default)]
     pub mode: ExecutionMode,
     #[serde(default)]
@@ -83,6 +86,7 @@ impl LaunchSpec {
             door,
             token,
             command: None,
+            setup: None,
             mode: ExecutionMode::default(),
             agent: AgentLaunch::default(),
             limits: Limits::default(),

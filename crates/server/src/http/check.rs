@@ -58,9 +58,18 @@ fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String>
     values.iter().try_for_each(|value| text(field, value, 1, 500))
 }
 
+const SETUP_BYTES_MAX: usize = 20_000;
+
 /// What a project's settings say of the network, of its agent and of money must be readable.
 fn settings(settings: &Map<String, Value>) -> Result<(), String> {
     Settings::parse(settings).map_err(|error| error.to_string())?;
+    match settings.get("setup") {
+        None | Some(Value::Null) => {}
+        Some(Value::String(setup)) if setup.len() <= SETUP_BYTES_MAX && !setup.contains('\0') => {}
+        Some(_) => {
+            return Err(format!("settings.setup must be a shell command of at most {SETUP_BYTES_MAX} bytes"));
+        }
+    }
     agent::check("settings", settings)?;
     budget::check(settings)
 }

@@ -33,6 +33,7 @@ struct Settings {
     cpu: Option<u32>,
     disk_gb: Option<u32>,
     env: PlainEnv,
+    setup: Option<String>,
 }
 
 /// What a person's command finds in a sandbox: no token, since whoever asked has one of their own.
@@ -109,6 +110,7 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
     launch.limits.grace_seconds = config.stop_grace.as_secs().saturating_sub(STOP_MARGIN_SECONDS).max(1);
     launch.labels = sandbox.labels.clone();
     launch.env = settings.env;
+    launch.setup = settings.setup;
     launch.context = task.as_ref().map(|task| context(task, ticket.as_ref()));
     launch.resume = resumed.map(|session| Resume {
         session_id: session.session_id,

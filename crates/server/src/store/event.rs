@@ -22,7 +22,6 @@ use super::{
 };
 use crate::domain::report;
 
-
 /// Events to be stored for one sandbox, all or none.
 pub struct Append {
     pub sandbox_id: SandboxId,

@@ -96,8 +96,16 @@ mod tests {
     fn turn(n: usize) -> [Message; 2] {
         let id = format!("call-{n}");
         [
-            Message::assistant(vec![Block::ToolUse { id: id.clone(), name: "Bash".to_owned(), input: json!({}) }]),
-            Message::user(vec![Block::ToolResult { tool_use_id: id, content: "x".repeat(400), is_error: false }]),
+            Message::assistant(vec![Block::ToolUse {
+                id: id.clone(),
+                name: "Bash".to_owned(),
+                input: json!({}),
+            }]),
+            Message::user(vec![Block::ToolResult {
+                tool_use_id: id,
+                content: "x".repeat(400),
+                is_error: false,
+            }]),
         ]
     }
 

@@ -48,7 +48,8 @@ impl Page {
 /// What a directory holds, in the order of the names.
 pub fn list(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).take(FILES_MAX).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).take(FILES_MAX).collect();
     paths.sort();
     paths
 }

@@ -4,10 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use omoi_protocol::outcome::Tokens;
 use serde_json::{Value, json};
-use tokio::{
-    sync::watch,
-    time::Instant,
-};
+use tokio::{sync::watch, time::Instant};
 
 use super::{
     context::Context,
@@ -73,7 +70,9 @@ impl Kit {
                 let helper = self.helpers.iter().find(|one| input["subagent_type"] == one.name.as_str());
                 let reads = |tool: &String| self.tools.effect(tool) == Effect::Reads;
                 match helper {
-                    Some(helper) if !helper.tools.is_empty() && helper.tools.iter().all(reads) => Effect::Reads,
+                    Some(helper) if !helper.tools.is_empty() && helper.tools.iter().all(reads) => {
+                        Effect::Reads
+                    }
                     _ => Effect::Writes,
                 }
             }
@@ -168,7 +167,12 @@ impl Kit {
         let mut context = Context::new(vec![Message::user(vec![Block::text(asked.prompt.clone())])]);
         let mut stop = means.stop.clone();
         for turn in 1..=HELPER_TURNS_MAX {
-            let ask = Ask { system: &system, tools: &specs, messages: context.messages(), max_tokens: means.answer_tokens };
+            let ask = Ask {
+                system: &system,
+                tools: &specs,
+                messages: context.messages(),
+                max_tokens: means.answer_tokens,
+            };
             let mut progress = |progress: Progress<'_>| tell.progress(turn, &progress);
             let answer = tokio::select! {
                 answer = means.model.ask(&ask, &mut progress) => answer,
@@ -242,11 +246,23 @@ pub fn result(id: &str, done: &Done) -> Block {
 }
 
 fn succeeded(content: String) -> Done {
-    Done { response: json!({ "chars": content.chars().count() }), content, is_error: false, exit_code: None, interrupted: false }
+    Done {
+        response: json!({ "chars": content.chars().count() }),
+        content,
+        is_error: false,
+        exit_code: None,
+        interrupted: false,
+    }
 }
 
 pub fn failed(content: String) -> Done {
-    Done { response: json!({ "error": content }), content, is_error: true, exit_code: None, interrupted: false }
+    Done {
+        response: json!({ "error": content }),
+        content,
+        is_error: true,
+        exit_code: None,
+        interrupted: false,
+    }
 }
 
 pub fn interrupted() -> Done {

@@ -4,18 +4,21 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, BufRead, BufReader, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
 use omoi_protocol::MessageId;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::talk::{Block, Message, Role};
 
 const NAME: &str = "session.jsonl";
+/// Of the first line, which names the session.
+const FIRST_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
@@ -59,6 +62,18 @@ pub struct Log {
 impl Log {
     pub fn path_in(dir: &Path) -> PathBuf {
         dir.join(NAME)
+    }
+
+    /// The session that a log is of; None where there is none.
+    pub fn session_of(path: &Path) -> Option<String> {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+        let mut line = Vec::new();
+        BufReader::new(file).take(FIRST_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
+        match serde_json::from_slice(&line).ok()? {
+            Entry::Session { session_id, .. } => Some(session_id),
+            _ => None,
+        }
     }
 
     /// Goes on with what is there. A last line that was torn by a kill is dropped.

@@ -28,7 +28,8 @@ const EXPLORATION: &str = "\
 You explore: read, search and run what does not change anything, and write up what you find. Files outside of notes/ are put back when they change.";
 const VALIDATION: &str = "\
 You validate the work of somebody else: read it, run its checks, try to break it, and judge. Change no files. End with a verdict, PASS or FAIL, and the evidence for it.";
-const PLAN: &str = "You plan: read and search, then say in detail what you would do. You can change and run nothing.";
+const PLAN: &str =
+    "You plan: read and search, then say in detail what you would do. You can change and run nothing.";
 
 pub fn system(launch: &LaunchSpec, skills: &[Skill], helpers: &[Helper]) -> String {
     let mut text = CHARACTER.to_owned();
@@ -50,11 +51,13 @@ pub fn system(launch: &LaunchSpec, skills: &[Skill], helpers: &[Helper]) -> Stri
     }
     section("Where you are", &place);
     if !helpers.is_empty() {
-        let list: Vec<String> = helpers.iter().map(|one| format!("- {}: {}", one.name, one.description)).collect();
+        let list: Vec<String> =
+            helpers.iter().map(|one| format!("- {}: {}", one.name, one.description)).collect();
         section("Helpers that the tool Task can ask", &list.join("\n"));
     }
     if !skills.is_empty() {
-        let list: Vec<String> = skills.iter().map(|one| format!("- {}: {}", one.name, one.description)).collect();
+        let list: Vec<String> =
+            skills.iter().map(|one| format!("- {}: {}", one.name, one.description)).collect();
         section("Skills that the tool Skill can load", &list.join("\n"));
     }
     for (name, guide) in guides(Path::new(&launch.workspace_path)) {
@@ -100,7 +103,10 @@ pub fn resumed(unknown: usize) -> String {
                     files that were not committed, processes and files outside the repository may be missing. Look at what is there, then go on with the task."
         .to_owned();
     if unknown > 0 {
-        let _ = write!(text, " What became of {unknown} tool call(s) at the end is not known: check before you rely on them.");
+        let _ = write!(
+            text,
+            " What became of {unknown} tool call(s) at the end is not known: check before you rely on them."
+        );
     }
     text
 }
@@ -112,7 +118,9 @@ what you have found out (with file names), what you have changed and why, what y
 
 /// What stands at the beginning once the conversation was cut.
 pub fn after_cut(task: &str, summary: &str) -> String {
-    format!("{task}\n\n# What happened so far\n\nThe beginning of this conversation was taken away. In short:\n\n{summary}\n\nGo on from there.")
+    format!(
+        "{task}\n\n# What happened so far\n\nThe beginning of this conversation was taken away. In short:\n\n{summary}\n\nGo on from there."
+    )
 }
 
 fn guides(workspace: &Path) -> Vec<(&'static str, String)> {
@@ -144,7 +152,8 @@ mod tests {
 
     fn launch(dir: &Path) -> LaunchSpec {
         let door = Door::new("http://127.0.0.1:1", None);
-        let mut launch = LaunchSpec::new(SandboxId::generate(), ProviderKind::Local, door, SandboxToken::new("hidden"));
+        let mut launch =
+            LaunchSpec::new(SandboxId::generate(), ProviderKind::Local, door, SandboxToken::new("hidden"));
         launch.workspace_path = dir.display().to_string();
         launch
     }

@@ -96,8 +96,8 @@ enum Halt {
 }
 
 impl<'a> Session<'a> {
-    /// Begins, or goes on where the log ends.
-    pub fn begin(parts: Parts<'a>, replay: Replay) -> io::Result<Self> {
+    /// Begins, or goes on where the log ends. A `note` is told besides.
+    pub fn begin(parts: Parts<'a>, replay: Replay, note: Option<String>) -> io::Result<Self> {
         let launch = parts.launch;
         let system = prompt::system(launch, &parts.kit.skills, &parts.kit.helpers);
         let id = replay.session_id.clone().unwrap_or_else(|| format!("session-{}", launch.sandbox_id));
@@ -119,6 +119,9 @@ impl<'a> Session<'a> {
             last_words: String::new(),
             parts,
         };
+        if let Some(note) = note {
+            session.note(&note);
+        }
         session.parts.log.append(&Entry::Session {
             session_id: session.id.clone(),
             sandbox_id: launch.sandbox_id.to_string(),
@@ -175,7 +178,9 @@ impl<'a> Session<'a> {
                 _ if answer.content.is_empty() && !nudged => {
                     nudged = true;
                     self.spent.came_to(false);
-                    self.note("Your answer was empty. Go on with the task, or say what you did if it is done.");
+                    self.note(
+                        "Your answer was empty. Go on with the task, or say what you did if it is done.",
+                    );
                 }
                 _ if self.has_mail() => {}
                 _ => return Ok(()),
@@ -256,7 +261,9 @@ impl<'a> Session<'a> {
         }
         let content = std::mem::take(&mut self.next);
         if self.turn == 0 && self.context.is_empty() {
-            let text = content.iter().find_map(|block| if let Block::Text { text } = block { Some(text) } else { None });
+            let text = content
+                .iter()
+                .find_map(|block| if let Block::Text { text } = block { Some(text) } else { None });
             let text = text.cloned().unwrap_or_default();
             self.parts.tell.push(AgentUserMessage {
                 turn: Some(0),
@@ -294,7 +301,9 @@ impl<'a> Session<'a> {
         self.spent.answered(&answer.usage);
         self.spent.cost_usd = self.cost().await.unwrap_or(self.spent.cost_usd);
         let usage = &answer.usage;
-        self.context.count(usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens);
+        self.context.count(
+            usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens,
+        );
         self.parts.tell.answer(self.turn, &answer);
         if !answer.content.is_empty() {
             let message = Message::assistant(answer.content.clone());
@@ -324,7 +333,10 @@ impl<'a> Session<'a> {
             Halt::Stop(stop) => Err(Ended::Stopped(stop)),
             Halt::Duration => {
                 let seconds = self.parts.launch.limits.max_duration_seconds;
-                Err(failed(FailureKind::Limit, format!("the agent has had its {seconds} s; raise max_duration_seconds")))
+                Err(failed(
+                    FailureKind::Limit,
+                    format!("the agent has had its {seconds} s; raise max_duration_seconds"),
+                ))
             }
         }
     }
@@ -418,7 +430,10 @@ impl<'a> Session<'a> {
             match changes.revert(&is_note).await {
                 Ok(back) if !back.is_empty() => {
                     if let Block::ToolResult { content, .. } = result {
-                        content.push_str(&format!("\n[put back, because you only explore: {}]", back.join(", ")));
+                        content.push_str(&format!(
+                            "\n[put back, because you only explore: {}]",
+                            back.join(", ")
+                        ));
                     }
                 }
                 Ok(_) => {}
@@ -431,7 +446,9 @@ impl<'a> Session<'a> {
                     self.parts.tell.push(change.event(self.turn, Some(call.id)));
                 }
             }
-            Err(error) => self.parts.tell.push(trouble(&format!("changes of the work tree cannot be seen: {error}"))),
+            Err(error) => {
+                self.parts.tell.push(trouble(&format!("changes of the work tree cannot be seen: {error}")))
+            }
         }
         for note in changes.notes() {
             self.parts.tell.push(trouble(&note));
@@ -450,7 +467,10 @@ impl<'a> Session<'a> {
             }
             Verdict::Stop(times) => {
                 self.say_next()?;
-                let why = format!("the agent goes in circles: the same call of {} {times} times, with the same result", call.name);
+                let why = format!(
+                    "the agent goes in circles: the same call of {} {times} times, with the same result",
+                    call.name
+                );
                 Err(failed(FailureKind::Agent, why))
             }
         }
@@ -499,11 +519,18 @@ impl<'a> Session<'a> {
             }
             Err(error @ model::Error::OverBudget { .. }) => return Err(self.gave_up(&error)),
             Err(error) => {
-                self.parts.tell.push(trouble(&format!("the conversation was cut without a summary: {error}")));
+                self.parts
+                    .tell
+                    .push(trouble(&format!("the conversation was cut without a summary: {error}")));
                 String::new()
             }
         };
-        let none = || format!("(There is no summary. {} turns have passed; look at the work tree to see what is done.)", self.turn);
+        let none = || {
+            format!(
+                "(There is no summary. {} turns have passed; look at the work tree to see what is done.)",
+                self.turn
+            )
+        };
         Ok(if text.trim().is_empty() { none() } else { text })
     }
 }
@@ -523,5 +550,10 @@ fn failed(kind: FailureKind, why: String) -> Ended {
 }
 
 fn trouble(why: &str) -> AgentError {
-    AgentError { error: Some(why.to_owned()), phase: Some("agent".to_owned()), fatal: Some(false), ..AgentError::default() }
+    AgentError {
+        error: Some(why.to_owned()),
+        phase: Some("agent".to_owned()),
+        fatal: Some(false),
+        ..AgentError::default()
+    }
 }

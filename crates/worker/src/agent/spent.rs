@@ -38,17 +38,28 @@ impl Spent {
     pub fn beyond(&self, limits: &Limits) -> Option<String> {
         let cost = self.cost_usd - self.cost_before_usd;
         if self.turns >= limits.max_turns {
-            return Some(format!("the agent has had its {} turns; raise max_turns, or make the task smaller", limits.max_turns));
+            return Some(format!(
+                "the agent has had its {} turns; raise max_turns, or make the task smaller",
+                limits.max_turns
+            ));
         }
         if cost >= limits.max_budget_usd {
-            return Some(format!("the agent has spent ${cost:.2} of its ${:.2}; raise max_budget_usd", limits.max_budget_usd));
+            return Some(format!(
+                "the agent has spent ${cost:.2} of its ${:.2}; raise max_budget_usd",
+                limits.max_budget_usd
+            ));
         }
         if self.tokens.output_tokens >= limits.max_output_tokens {
-            return Some(format!("the model has written {} tokens; raise max_output_tokens", self.tokens.output_tokens));
+            return Some(format!(
+                "the model has written {} tokens; raise max_output_tokens",
+                self.tokens.output_tokens
+            ));
         }
         if self.errors_in_a_row >= limits.max_consecutive_errors {
             let errors = self.errors_in_a_row;
-            return Some(format!("{errors} answers in a row came to nothing; the events before this one tell why"));
+            return Some(format!(
+                "{errors} answers in a row came to nothing; the events before this one tell why"
+            ));
         }
         None
     }

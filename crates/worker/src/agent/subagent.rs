@@ -53,7 +53,9 @@ impl Helper {
         let pages = DIRS.iter().flat_map(|dir| list(&workspace.join(dir)));
         let own = pages.filter(|path| path.extension().is_some_and(|end| end == "md")).filter_map(|path| {
             let page = Page::read(&path)?;
-            let split = |tools: &str| tools.split(',').map(|tool| tool.trim().to_owned()).filter(|tool| !tool.is_empty()).collect();
+            let split = |tools: &str| {
+                tools.split(',').map(|tool| tool.trim().to_owned()).filter(|tool| !tool.is_empty()).collect()
+            };
             Some(Self {
                 name: page.get("name").or(path.file_stem()?.to_str())?.to_owned(),
                 description: page.get("description").unwrap_or("no description").to_owned(),
@@ -108,7 +110,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join(".claude/agents");
         std::fs::create_dir_all(&own).unwrap();
-        std::fs::write(own.join("writer.md"), "---\ndescription: writes\ntools: Read, Write\n---\nYou write.").unwrap();
+        std::fs::write(
+            own.join("writer.md"),
+            "---\ndescription: writes\ntools: Read, Write\n---\nYou write.",
+        )
+        .unwrap();
         std::fs::write(own.join("debugger.md"), "You are ours.").unwrap();
         let helpers = Helper::all(dir.path());
         let names: Vec<&str> = helpers.iter().map(|helper| helper.name.as_str()).collect();

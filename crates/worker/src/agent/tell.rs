@@ -206,16 +206,18 @@ impl Tell {
                 extra: self.extra(),
                 ..CommandOutput::default()
             }),
-            Piece::Ended { exit_code, signal, duration, output_bytes, dropped_bytes } => self.push(CommandCompleted {
-                command_id,
-                exit_code: exit_code.map(i64::from),
-                signal: signal.map(i64::from),
-                duration_ms: Some(duration.as_millis() as u64),
-                output_bytes: Some(*output_bytes),
-                dropped_bytes: Some(*dropped_bytes).filter(|dropped| *dropped > 0),
-                extra: self.extra(),
-                ..CommandCompleted::default()
-            }),
+            Piece::Ended { exit_code, signal, duration, output_bytes, dropped_bytes } => {
+                self.push(CommandCompleted {
+                    command_id,
+                    exit_code: exit_code.map(i64::from),
+                    signal: signal.map(i64::from),
+                    duration_ms: Some(duration.as_millis() as u64),
+                    output_bytes: Some(*output_bytes),
+                    dropped_bytes: Some(*dropped_bytes).filter(|dropped| *dropped > 0),
+                    extra: self.extra(),
+                    ..CommandCompleted::default()
+                })
+            }
         }
     }
 

@@ -123,7 +123,8 @@ impl Outbox {
 
 /// Who speaks: the agent of what it does, the worker of all else.
 fn source(event_type: &str) -> EventSource {
-    let own = ["agent.started", "agent.heartbeat", "agent.shutdown", "agent.message_injected", "agent.processing"];
+    let own =
+        ["agent.started", "agent.heartbeat", "agent.shutdown", "agent.message_injected", "agent.processing"];
     let is_agent = event_type.starts_with("agent.") && !own.contains(&event_type);
     if is_agent { EventSource::Agent } else { EventSource::Worker }
 }

@@ -94,7 +94,10 @@ impl Found {
             lines.push("no file matches".to_owned());
         }
         if self.count > FILES_MAX {
-            lines.push(format!("(the newest {FILES_MAX} of {}; narrow the pattern to see others)", self.count));
+            lines.push(format!(
+                "(the newest {FILES_MAX} of {}; narrow the pattern to see others)",
+                self.count
+            ));
         }
         lines.extend(self.cut.map(cut_note));
         let truncated = self.cut.is_some() || self.count > FILES_MAX;

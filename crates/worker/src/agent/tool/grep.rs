@@ -37,7 +37,9 @@ pub enum Error {
     Input(#[from] input::Error),
     #[error(transparent)]
     Reach(#[from] reach::Error),
-    #[error("the field `pattern` of Grep is no regular expression: {0}; for several lines at once set multiline")]
+    #[error(
+        "the field `pattern` of Grep is no regular expression: {0}; for several lines at once set multiline"
+    )]
     Pattern(#[from] grep_regex::Error),
     #[error("the field `glob` of Grep is no pattern: {0}")]
     Glob(ignore::Error),
@@ -99,7 +101,9 @@ impl Query {
             Some("content") => Output::Content,
             Some("count") => Output::Count,
             Some(_) => {
-                return Err(input.wrong("output_mode", "has to be content, files_with_matches or count").into());
+                return Err(input
+                    .wrong("output_mode", "has to be content, files_with_matches or count")
+                    .into());
             }
         };
         let multiline = input.flag("multiline")?;
@@ -222,7 +226,9 @@ impl Report {
         }
         if self.full {
             let shown = lines.len();
-            lines.push(format!("(the first {shown} lines; narrow the search, or raise head_limit, to see others)"));
+            lines.push(format!(
+                "(the first {shown} lines; narrow the search, or raise head_limit, to see others)"
+            ));
         }
         if self.unsearched > 0 {
             lines.push(format!("({} files could not be searched: unreadable, or too big)", self.unsearched));

@@ -105,7 +105,8 @@ impl<'a> Input<'a> {
 
 /// Some models write 5.0 where they mean 5.
 fn whole(value: &Value) -> Option<u64> {
-    let of_float = |float: f64| (float.fract() == 0.0 && (0.0..1e15).contains(&float)).then_some(float as u64);
+    let of_float =
+        |float: f64| (float.fract() == 0.0 && (0.0..1e15).contains(&float)).then_some(float as u64);
     value.as_u64().or_else(|| value.as_f64().and_then(of_float))
 }
 
@@ -134,7 +135,10 @@ mod tests {
             input.path("file_path").unwrap_err().to_string(),
             "the field `file_path` of Read has to be a string, this is a number"
         );
-        assert_eq!(input.text("content").unwrap_err().to_string(), "Read needs the field `content`; give a string");
+        assert_eq!(
+            input.text("content").unwrap_err().to_string(),
+            "Read needs the field `content`; give a string"
+        );
         assert_eq!(input.number("limit"), Ok(Some(3)));
         assert!(input.number("offset").unwrap_err().to_string().contains("`offset`"));
         assert!(input.flag("flag").unwrap_err().to_string().contains("true or false"));
