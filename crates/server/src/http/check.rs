@@ -15,9 +15,7 @@ use omoi_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::domain::egress::Settings;
-
-use crate::domain::budget;
+use crate::domain::{author, budget, egress::Settings};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -74,6 +72,7 @@ impl Valid for NewProject {
         text("default_branch", &self.default_branch, 1, 200)?;
         network(Some(&self.settings))?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+        author::check(&self.settings)?;
         budget::check(&self.settings)
     }
 }
@@ -86,6 +85,7 @@ impl Valid for ProjectPatch {
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
         network(self.settings.as_ref())?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+        self.settings.as_ref().map_or(Ok(()), author::check)?;
         self.settings.as_ref().map_or(Ok(()), budget::check)
     }
 }

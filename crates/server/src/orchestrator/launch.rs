@@ -32,6 +32,8 @@ struct Settings {
     cpu: Option<u32>,
     disk_gb: Option<u32>,
     env: PlainEnv,
+    git_author_name: Option<String>,
+    git_author_email: Option<String>,
 }
 
 /// What a person's command finds in a sandbox: no token, since whoever asked has one of their own.
@@ -89,6 +91,8 @@ pub fn launch(facts: &Facts, base_commit: &str, config: &config::Sandbox) -> Lau
         full_name: project.repository_url.as_deref().and_then(full_name),
         branch_name: sandbox.branch_name.clone().unwrap_or_default(),
         base_commit: base_commit.to_owned(),
+        author_name: settings.git_author_name,
+        author_email: settings.git_author_email,
     });
     launch.command = (!wish.command.is_empty()).then(|| wish.command.clone());
     launch.limits = limits(facts);
