@@ -22,6 +22,8 @@ mod proc;
 
 #[allow(dead_code, reason = "the agent's loop follows its changes")]
 mod changes;
+#[allow(dead_code, unused_imports, reason = "the agent's loop commits what it leaves")]
+mod commit;
 mod git;
 mod keep;
 mod rescue;
