@@ -210,14 +210,8 @@ impl Drive<'_, '_> {
         let title =
             launch.context.as_ref().map_or("Work in a sandbox", |context| context.task.title.as_str());
         let words = Some(self.session.last_words.as_str()).filter(|words| !words.trim().is_empty());
-        let task = launch.task_id.as_ref().map(ToString::to_string);
-        commit::message(
-            title,
-            words,
-            task.as_deref(),
-            launch.sandbox_id.as_str(),
-            launch.agent.model.as_deref(),
-        )
+        let model = launch.agent.model.as_deref();
+        commit::message(title, words, launch.task_id.as_ref(), &launch.sandbox_id, model)
     }
 
     async fn wait(&self, said: &str, limit: Option<Duration>, stop: &mut Wish) -> Waited {

@@ -15,14 +15,14 @@ use crate::{
 
 /// A clone of something large over something slow.
 const CLONE_LIMIT: Duration = Duration::from_secs(1800);
-const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(120);
 const HEADS: &str = "+refs/heads/*:refs/remotes/origin/*";
 /// What the worker itself does runs none of the repository's programs.
 const QUIET: [&str; 4] = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
 
 pub struct Workspace<'a> {
-    repository: &'a Repository,
-    git: Git,
+    pub repository: &'a Repository,
+    pub git: Git,
 }
 
 /// What of the branch is outside.
@@ -127,7 +127,7 @@ impl<'a> Workspace<'a> {
         self.git.run(&["config", "remote.origin.fetch", HEADS]).await
     }
 
-    async fn quietly(&self, args: &[&str], limit: Duration) -> Result<(), Error> {
+    pub async fn quietly(&self, args: &[&str], limit: Duration) -> Result<(), Error> {
         let git = Git { limit, ..self.git.clone() };
         git.run(&[&QUIET[..], args].concat()).await
     }

@@ -6,6 +6,9 @@ use super::LaunchSpec;
 
 /// What goes by no proxy: the sandbox's own loopback, which is where a local door is.
 const NO_PROXY: &str = "127.0.0.1,localhost";
+/// In whose name commits are made when the project does not say.
+const AUTHOR_NAME: &str = "Omoi";
+const AUTHOR_EMAIL: &str = "sandbox@omoi.invalid";
 
 pub(super) fn vars(launch: &LaunchSpec) -> Vec<(String, String)> {
     let vars = [proxy_vars(launch), model_vars(launch)].concat();
@@ -55,9 +58,12 @@ fn model_vars(launch: &LaunchSpec) -> Vec<(&'static str, String)> {
 
 /// Settings of Git that no file has to hold. The token goes to the door's Git alone.
 fn git_vars(launch: &LaunchSpec) -> Vec<(String, String)> {
+    let repository = launch.repository.as_ref();
+    let name = repository.and_then(|repository| repository.author_name.as_deref()).unwrap_or(AUTHOR_NAME);
+    let email = repository.and_then(|repository| repository.author_email.as_deref()).unwrap_or(AUTHOR_EMAIL);
     let settings = [
-        ("user.name".to_owned(), "Omoi".to_owned()),
-        ("user.email".to_owned(), "sandbox@omoi.invalid".to_owned()),
+        ("user.name".to_owned(), name.to_owned()),
+        ("user.email".to_owned(), email.to_owned()),
         // Whoever prepared the work tree may have another user id.
         ("safe.directory".to_owned(), launch.workspace_path.clone()),
         (

@@ -48,4 +48,9 @@ pub struct Repository {
     /// The one branch that may be pushed.
     pub branch_name: String,
     pub base_commit: String,
+    /// In whose name commits are made; Omoi's own without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author_name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author_email: Option<String>,
 }

@@ -29,6 +29,8 @@ fn launch() -> LaunchSpec {
         full_name: Some("acme/shop".to_owned()),
         branch_name: "feature/tkt-1-health-check".to_owned(),
         base_commit: "4f2c9d1e".to_owned(),
+        author_name: Some("Ada".to_owned()),
+        author_email: Some("ada@example.com".to_owned()),
     };
     LaunchSpec {
         project_id: Some("prj-1".parse().unwrap()),

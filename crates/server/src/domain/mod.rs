@@ -9,6 +9,7 @@ pub mod place;
 pub mod report;
 pub mod score;
 
+pub mod author;
 pub mod branch;
 pub mod commit;
 pub mod graph;

@@ -15,7 +15,11 @@ use omoi_protocol::{
 };
 use serde_json::{Map, Value};
 
+<<<<<<< HEAD
 use crate::domain::{agent, budget, egress::Settings, limit};
+=======
+use crate::domain::{author, budget, egress::Settings};
+>>>>>>> changes
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -89,7 +93,12 @@ impl Valid for NewProject {
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         text("default_branch", &self.default_branch, 1, 200)?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+<<<<<<< HEAD
         settings(&self.settings)
+=======
+        author::check(&self.settings)?;
+        budget::check(&self.settings)
+>>>>>>> changes
     }
 }
 
@@ -100,7 +109,12 @@ impl Valid for ProjectPatch {
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+<<<<<<< HEAD
         self.settings.as_ref().map_or(Ok(()), settings)
+=======
+        self.settings.as_ref().map_or(Ok(()), author::check)?;
+        self.settings.as_ref().map_or(Ok(()), budget::check)
+>>>>>>> changes
     }
 }
 

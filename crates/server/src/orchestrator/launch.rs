@@ -33,7 +33,12 @@ struct Settings {
     cpu: Option<u32>,
     disk_gb: Option<u32>,
     env: PlainEnv,
+<<<<<<< HEAD
     setup: Option<String>,
+=======
+    git_author_name: Option<String>,
+    git_author_email: Option<String>,
+>>>>>>> changes
 }
 
 /// What a person's command finds in a sandbox: no token, since whoever asked has one of their own.
@@ -99,6 +104,8 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
         full_name: project.repository_url.as_deref().and_then(full_name),
         branch_name: sandbox.branch_name.clone().unwrap_or_default(),
         base_commit: base_commit.to_owned(),
+        author_name: settings.git_author_name,
+        author_email: settings.git_author_email,
     });
     launch.command = (!wish.command.is_empty()).then(|| wish.command.clone());
     let asked = task.as_ref().map(|task| task.execution_config.clone()).unwrap_or_default();

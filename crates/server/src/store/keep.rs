@@ -85,7 +85,9 @@ fn split(event: &NewEvent) -> Option<(String, Large)> {
         let content = text(object, "full_diff").filter(|diff| diff.len() > DIFF_BYTES_INLINE)?;
         object.insert("full_diff".to_owned(), Json::Null);
         object.insert("full_diff_available".to_owned(), Json::Bool(true));
-        object.insert("full_diff_size".to_owned(), content.chars().count().into());
+        // A worker that had to cut it says how long it was.
+        let said = object.get("full_diff_size").and_then(Json::as_u64).unwrap_or_default();
+        object.insert("full_diff_size".to_owned(), said.max(content.chars().count() as u64).into());
         object.insert("full_diff_sha256".to_owned(), blob::hash(content.as_bytes()).into());
         Large::Diff { file_path: text(object, "file_path").unwrap_or_default(), content }
     } else {

@@ -192,6 +192,15 @@ on_both! {
         assert_eq!(repeat, posted);
     }
 
+    async fn a_diff_that_its_worker_has_cut_keeps_the_size_of_the_whole(app: App) {
+        let sandbox = app.sandbox().await;
+        let mut event = file_edited(1, &"+ one\n".repeat(2000));
+        event["event_data"]["full_diff_size"] = json!(9_000_000);
+        app.post_as(&sandbox, "/events", event).await.expect(200);
+        let stored = app.get_as(&sandbox, "/events").await.expect(200)["events"][0]["event_data"].clone();
+        assert_eq!(stored["full_diff_size"], 9_000_000);
+    }
+
     async fn a_small_diff_stays_in_its_event_and_is_found_the_same_way(app: App) {
         let sandbox = app.sandbox().await;
         let posted = app.post_as(&sandbox, "/events", file_edited(1, "+ one line\n")).await.expect(200);

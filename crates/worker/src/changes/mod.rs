@@ -28,7 +28,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use self::change::Change;
+pub use self::{change::Change, nested::files as nested_files, scan::feed};
 use self::{
     patch::Patch,
     scan::{Found, Large},

@@ -21,6 +21,8 @@ on_both! { |config: &mut Config| open_loopback(config) =>
             (json!({ "egress_allow": ["127.1"] }), "validation_failed", "unusual notation"),
             (json!({ "egress_allow": ["crates.io:99999"] }), "validation_failed", "has no port from 1 to 65535"),
             (json!({ "network": "open" }), "open_not_allowed", "egress.open_allowed"),
+            (json!({ "git_author_name": " " }), "validation_failed", "settings.git_author_name is"),
+            (json!({ "git_author_email": "ada" }), "validation_failed", "write it as name@example.com"),
         ] {
             let new = app.post("/api/v1/projects", json!({ "name": "printer", "settings": settings })).await;
             assert!(text(&new.refused(422, code)["detail"]).contains(words), "{settings}");
