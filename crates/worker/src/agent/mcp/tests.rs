@@ -198,3 +198,12 @@ async fn an_address_that_has_forgotten_the_session_is_asked_for_a_new_one() {
     let (mcp, _) = start(&[("web", server)]).await;
     assert_eq!(call(&mcp, "mcp__web__leave", json!({})).await, Ok(("session-2".to_owned(), false)));
 }
+
+/// The loop may run on any thread.
+#[test]
+fn a_call_can_be_moved_between_threads() {
+    fn movable(_: impl Send) {}
+    let (mcp, servers) = (Mcp::default(), BTreeMap::new());
+    movable(mcp.call("x", &Value::Null, LONG));
+    movable(Mcp::start(&servers, &BTreeMap::new(), Path::new("/"), &mut |_| {}));
+}
