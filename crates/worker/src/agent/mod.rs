@@ -19,5 +19,6 @@ pub mod subagent;
 
 pub mod mcp;
 pub mod model;
+mod http;
 mod sse;
 pub mod tool;

@@ -5,8 +5,11 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use omoi_protocol::outcome::Tokens;
 use serde_json::{Map, Value};
 
-use super::error::{Fault, quote};
-use crate::agent::talk::{Block, Message, ToolSpec};
+use super::error::Fault;
+use crate::agent::{
+    http::quote,
+    talk::{Block, Message, ToolSpec},
+};
 
 /// What an answer may hold in memory.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -2,10 +2,7 @@
 
 use std::{
     fmt,
-    sync::{
-        Once,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -14,21 +11,22 @@ use omoi_protocol::launch::Wire;
 use reqwest::{
     Response, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
-    redirect::Policy,
 };
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{
     answer::{Answer, Ask, Flow, Progress, Reader, Tell},
     chat::{self, ChatReader, LengthField},
-    error::{Error, Fault, chain},
+    error::{Error, Fault},
     messages::{self, MessageReader},
     refusal::{self, Refusal},
     retry::{RetryPolicy, Tries},
 };
-use crate::agent::sse::Decoder;
+use crate::agent::{
+    http::{self, chain},
+    sse::Decoder,
+};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// At least how long the answer may take to begin. A model may think before it speaks, and while the server restarts the
 /// request waits at its door.
 const BEGIN_MIN: Duration = Duration::from_secs(300);
@@ -62,19 +60,8 @@ pub struct Model {
 
 impl Model {
     pub fn new(settings: Settings) -> Result<Self, Error> {
-        install_crypto();
         let url = url(&settings)?;
-        let mut http = reqwest::Client::builder()
-            .user_agent(concat!("omoi/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers(&settings)?)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .no_proxy()
-            // It would carry the token to wherever it points.
-            .redirect(Policy::none());
-        if url.scheme() == "http" {
-            // No certificate is ever looked at, and where there are none the others could not be loaded.
-            http = http.tls_certs_only([]);
-        }
+        let http = http::builder(&url).default_headers(headers(&settings)?);
         let http = http.build().map_err(|error| Error::Setup(chain(&error.without_url())))?;
         let begin = settings.stall.max(BEGIN_MIN);
         Ok(Self { http, url, settings, begin, completion_tokens: AtomicBool::new(false) })
@@ -266,11 +253,4 @@ fn headers(settings: &Settings) -> Result<HeaderMap, Error> {
         headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
     }
     Ok(headers)
-}
-
-/// The HTTP library panics in a process without a provider of cryptography.
-fn install_crypto() {
-    static ONCE: Once = Once::new();
-    // Whoever comes second is told that there is one, which is all that is wanted.
-    ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }

@@ -54,31 +54,6 @@ impl Fault {
     }
 }
 
-/// An error with all that lies behind it: the outermost one often says nothing.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let inner = error.to_string();
-        if !text.ends_with(&inner) {
-            text = format!("{text}: {inner}");
-        }
-        next = error.source();
-    }
-    text
-}
-
-/// Somebody else's words, made fit for a line of a log.
-pub fn quote(text: &str, chars_max: usize) -> String {
-    let clean = |c: char| if c.is_control() { ' ' } else { c };
-    let mut chars = text.trim().chars();
-    let mut quoted: String = chars.by_ref().take(chars_max).map(clean).collect();
-    if chars.next().is_some() {
-        quoted.push('…');
-    }
-    quoted
-}
-
 fn advice(status: u16) -> &'static str {
     match status {
         300..=399 => "set the address of the model API to where it is",
@@ -93,13 +68,6 @@ fn advice(status: u16) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_quotation_is_one_line_of_bounded_length() {
-        assert_eq!(quote(" a\nb\u{1b}[31mc ", 100), "a b [31mc");
-        assert_eq!(quote("ööööö", 3), "ööö…");
-        assert_eq!(quote("ööö", 3), "ööö");
-    }
 
     #[test]
     fn each_error_says_what_to_do_and_what_kind_of_failure_it_is() {

@@ -7,7 +7,8 @@ use reqwest::{Response, StatusCode, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::error::{Error, Fault, chain, quote};
+use super::error::{Error, Fault};
+use crate::agent::http::{chain, quote};
 
 const BODY_BYTES_MAX: usize = 64 * 1024;
 const BODY_WAIT: Duration = Duration::from_secs(10);

@@ -304,3 +304,12 @@ fn an_address_or_a_token_that_cannot_be_used_is_said_at_once() {
         "{debug}"
     );
 }
+
+/// The loop may run on any thread.
+#[test]
+fn a_question_can_be_moved_between_threads() {
+    fn movable(_: impl Send) {}
+    let model = Model::new(settings(Wire::Chat, "http://127.0.0.1:1")).unwrap();
+    let asked = Ask { system: "", tools: &[], messages: &[], max_tokens: 1 };
+    movable(model.ask(&asked, &mut |_| {}));
+}
