@@ -35,6 +35,8 @@ pub enum Error {
     Git(#[from] git::Error),
     #[error(transparent)]
     Model(#[from] model::Error),
+    #[error(transparent)]
+    Scenario(#[from] model::ScenarioError),
 }
 
 pub struct Server {
@@ -48,8 +50,10 @@ pub struct Server {
 }
 
 impl Server {
-    pub async fn start(config: Config, clock: Clock) -> Result<Self, Error> {
+    pub async fn start(mut config: Config, clock: Clock) -> Result<Self, Error> {
         make_data_dir(&config)?;
+        let library = model::Library::load(&config.model)?;
+        config.model.prices.extend(library.tariffs());
         // Before anything is counted: a figure that was asked for earlier counts nothing, for good.
         telemetry::metrics_handle();
         let (bus, intake) = Bus::new(config.live.ring_events);
@@ -62,7 +66,7 @@ impl Server {
         let listener = TcpListener::bind(listen).await.map_err(unusable)?;
         let address = listener.local_addr().map_err(unusable)?;
         let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
-        let calls = model::Calls::start(&config, &store, &tracker, &stop)?;
+        let calls = model::Calls::start(&config, &store, library, &tracker, &stop)?;
         // Shown once: so it is made last, when nothing else can fail.
         let first_token = store.token_create_first().await?.map(|created| created.secret);
 

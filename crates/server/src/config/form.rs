@@ -70,6 +70,13 @@ pub const BOOST: Form<f64> = Form {
     ..FRACTION
 };
 
+/// Something to divide times by.
+pub const SPEED: Form<f64> = Form {
+    accepts: "a number from 0.01 to 100000",
+    parse: |text| text.parse().ok().filter(|speed| (0.01..=100_000.0).contains(speed)),
+    ..FRACTION
+};
+
 /// The parser of JSON has a limit of its own at 128.
 pub const JSON_DEPTH: Form<usize> = Form {
     accepts: "a whole number from 1 to 127",
@@ -230,7 +237,7 @@ fn parse_count(text: &str) -> Option<u32> {
     text.parse().ok().filter(|&count| count <= COUNT_MAX)
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text)?;
     let unit_ms = match unit {
         "ms" => 1,

@@ -398,6 +398,11 @@ config! {
         chunk_timeout: Duration, PERIOD, "2m", ["OMOI_MODEL_CHUNK_TIMEOUT"];
         /// How long one call may take in all.
         call_timeout: Duration, PERIOD, "1h", ["OMOI_MODEL_CALL_TIMEOUT"];
+        /// Directory of scenarios of one's own (NAME.yaml), which models called scripted/NAME play besides those that
+        /// come with Omoi; they need no key and cost nothing unless they say so. Empty: none.
+        scenarios: Option<PathBuf>, PATH_OR_NONE, "", ["OMOI_MODEL_SCENARIOS"];
+        /// How many times faster scenarios are played: what their delays are divided by.
+        scenario_speed: f64, SPEED, "1", ["OMOI_MODEL_SCENARIO_SPEED"];
     }
 
     /// The log, on standard error.

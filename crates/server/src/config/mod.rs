@@ -11,6 +11,7 @@ mod rule;
 mod value;
 
 pub use error::Error;
+pub(crate) use form::parse_duration;
 pub use key::*;
 pub use load::{Entry, Flag, Origin, Resolved, load};
 pub use value::{DatabaseUrl, HostPort, LogFormat, Secret, ServerRole, SqliteSynchronous};

@@ -7,6 +7,7 @@ use super::money::Usd;
 /// List prices, the first match counts. Where a vendor has tiers for one model, the dearer stands here, so that a
 /// budget is not overshot.
 const KNOWN: &str = "\
+scripted/*=0/0, \
 *fable-5-1*=10/50/0.25/12.5, *mythos-5-1*=10/50/0.25/12.5, *fable-5*=10/50/1/12.5, *mythos-5*=10/50/1/12.5, \
 *opus-5-5*=4/20/0.2/5, *opus-5*=5/25/0.5/6.25, *opus-4-5*=5/25/0.5/6.25, *opus-4-6*=5/25/0.5/6.25, \
 *opus-4-7*=5/25/0.5/6.25, *opus-4-8*=5/25/0.5/6.25, *claude-opus-4*=15/75/1.5/18.75, *claude-3-opus*=15/75/1.5/18.75, \
@@ -204,6 +205,7 @@ mod tests {
             ("my-own-models", "30", Source::Guessed),
             ("claude-haiku-4-5", "9", Source::Known),
             ("something else", "30", Source::Guessed),
+            ("scripted/gpt-5", "0", Source::Known),
             ("", "30", Source::Guessed),
         ] {
             let (price, found) = prices.of(model);

@@ -28,6 +28,7 @@ mod model_trouble;
 mod project;
 mod restart;
 mod result;
+mod scripted;
 mod task;
 mod ticket;
 mod token;

@@ -16,6 +16,7 @@ use super::{
     meter::{Form, Meter, Reading},
     redact::Redactor,
     refusal::Refusal,
+    request::{Request, Response},
     slot::Slot,
     upstream::returned,
 };
@@ -46,7 +47,7 @@ pub type BodySender = mpsc::Sender<Result<Bytes, Broken>>;
 pub struct Call {
     pub calls: Calls,
     pub vendor: Vendor,
-    pub request: reqwest::RequestBuilder,
+    pub request: Request,
     pub request_bytes: u64,
     /// None for what costs nothing and is not recorded.
     pub booking: Option<NewCall>,
@@ -128,7 +129,7 @@ impl Course {
         &mut self,
         calls: &Calls,
         vendor: Vendor,
-        request: reqwest::RequestBuilder,
+        request: Request,
         mut head: HeadSender,
         body: &BodySender,
     ) -> CallState {
@@ -180,7 +181,7 @@ impl Course {
     async fn pass(
         &mut self,
         pause: Duration,
-        mut response: reqwest::Response,
+        mut response: Response,
         mut redactor: Redactor,
         body: &BodySender,
     ) -> CallState {

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    scripted::Library,
     slot::Slots,
     upstream::{Error, Upstreams},
 };
@@ -29,6 +30,7 @@ pub struct Calls(Arc<Inner>);
 pub struct Inner {
     pub store: Store,
     pub upstreams: Upstreams,
+    pub library: Library,
     pub config: config::Model,
     pub slots: Slots,
     pub tracker: TaskTracker,
@@ -56,6 +58,7 @@ impl Calls {
     pub fn start(
         config: &Config,
         store: &Store,
+        library: Library,
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) -> Result<Self, Error> {
@@ -63,6 +66,7 @@ impl Calls {
         let calls = Self(Arc::new(Inner {
             store: store.clone(),
             upstreams: Upstreams::new(&model)?,
+            library,
             slots: Slots::new(model.sandbox_calls_max, model.calls_max),
             config: model,
             tracker: tracker.clone(),

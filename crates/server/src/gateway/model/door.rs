@@ -20,6 +20,8 @@ use super::{
     call::{Call, Head},
     calls::Calls,
     refusal::Refusal,
+    request::Request as Sent,
+    scripted::{Part, Reply, is_scripted},
     upstream::Letter,
 };
 use crate::{
@@ -118,9 +120,14 @@ impl Door {
                 (None, body)
             }
         };
-        let path = path(target, &parts)?;
-        let letter = Letter { method: parts.method, path, headers: parts.headers, body };
-        let request = self.calls.upstreams.of(target.vendor).request(letter)?;
+        let request = match scripted(&self.calls, booking.as_ref(), &body)? {
+            Some(request) => request,
+            None => {
+                let path = path(target, &parts)?;
+                let letter = Letter { method: parts.method, path, headers: parts.headers, body };
+                Sent::Vendor(self.calls.upstreams.of(target.vendor).request(letter)?)
+            }
+        };
         let calls = self.calls.clone();
         self.run(Call { calls, vendor: target.vendor, request, request_bytes, booking, slot }).await
     }
@@ -154,6 +161,17 @@ impl Door {
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         Ok(response)
+    }
+}
+
+/// None for what goes to a vendor.
+fn scripted(calls: &Calls, booking: Option<&NewCall>, body: &[u8]) -> Result<Option<Sent>, Refusal> {
+    match booking {
+        Some(call) if is_scripted(&call.model) => {
+            Ok(Some(Sent::Scripted(Box::new(Part::new(&calls.library, call, body)?))))
+        }
+        Some(_) => Ok(None),
+        None => Ok(Reply::to_count(body).map(Sent::Answered)),
     }
 }
 
