@@ -510,7 +510,12 @@ export interface paths {
         /** Show the newest transcript */
         get: operations["sandboxes_get_transcript"];
         put?: never;
-        post?: never;
+        /**
+         * Add to the transcript of a session
+         * @description For the sandbox itself. The answer comes after commit and says how much is stored; to send the same again is harmless.
+         *     A part that would leave a gap is refused (409), with the `size` to go on from in the problem.
+         */
+        post: operations["sandboxes_append_transcript"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1284,10 +1289,18 @@ export interface components {
         NewSandbox: {
             provider?: components["schemas"]["ProviderKind"] | null;
             task_id?: components["schemas"]["TaskId"] | null;
-            /** @description What to run in it, without a shell; absent: it waits for commands until it is ended. */
+            /**
+             * @description What to run in it, without a shell. Absent: an agent works on its task; without a task it waits for commands
+             *     until it is ended.
+             */
             command?: string[];
-            /** @description The branch to start from, or a commit; absent: the project's default branch. */
+            /**
+             * @description The branch to start from, or a commit; absent: where the session that is resumed left off, or the project's
+             *     default branch.
+             */
             base?: string | null;
+            /** @description A session of this project for the agent to go on with; absent: the one that the task's `execution_config` names. */
+            resume_session_id?: string | null;
             /** @description An image of `omoi image list`; absent: the project's, or the configured one. */
             image?: string | null;
             /** Format: int64 */
@@ -1998,6 +2011,26 @@ export interface components {
             /** Format: date-time */
             created_at: string;
             transcript_b64: string;
+        };
+        /** @description The next bytes of a session's log. A session is known by its name in its sandbox. */
+        TranscriptPart: {
+            session_id: string;
+            /**
+             * Format: int64
+             * @description Where the bytes belong: right behind those that are stored. What is stored already may come again.
+             */
+            offset: number;
+            /** @description At most 1 MiB, in base64. Empty asks how much is stored. */
+            data_b64: string;
+        };
+        /** @description How much of a session's log is stored. */
+        TranscriptReceived: {
+            session_id: string;
+            /**
+             * Format: int64
+             * @description In bytes; the next part begins here.
+             */
+            size: number;
         };
         /**
          * @description Whose model API a call speaks.
@@ -5603,6 +5636,139 @@ export interface operations {
             };
             /** @description No such thing */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_append_transcript: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TranscriptPart"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TranscriptReceived"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -101,6 +101,7 @@ impl Create {
             task_id: self.task,
             command: self.command,
             base: self.base,
+            resume_session_id: None,
             image: self.image,
             memory_gb: self.memory_gb,
             cpu: self.cpu,

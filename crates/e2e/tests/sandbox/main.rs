@@ -11,3 +11,4 @@ mod crash;
 mod hostile;
 mod model;
 mod preserve;
+mod resume;

@@ -279,7 +279,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn read(id: SandboxId, seen: &[LiveEvent]) -> Self {
+    pub fn read(id: SandboxId, seen: &[LiveEvent]) -> Self {
         let mut ran = Self { id, code: None, signal: None, stdout: String::new(), stderr: String::new() };
         for event in seen {
             let data = data(event);
