@@ -78,6 +78,12 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
                 Some("install the package ca-certificates, and see the model keys in `omoi config show`"),
             ));
         }
+        Some(Error::Scenario(_)) => {
+            return Some((
+                FAILED,
+                Some("mend the scenario, or name another directory with OMOI_MODEL_SCENARIOS"),
+            ));
+        }
         Some(Error::Store(store)) => store,
         None => cause.downcast_ref()?,
     };

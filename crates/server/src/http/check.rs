@@ -15,11 +15,7 @@ use omoi_protocol::{
 };
 use serde_json::{Map, Value};
 
-<<<<<<< HEAD
-use crate::domain::{agent, budget, egress::Settings, limit};
-=======
-use crate::domain::{author, budget, egress::Settings};
->>>>>>> changes
+use crate::domain::{agent, author, budget, egress::Settings, limit};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -75,6 +71,7 @@ fn settings(settings: &Map<String, Value>) -> Result<(), String> {
         }
     }
     agent::check("settings", settings)?;
+    author::check(settings)?;
     budget::check(settings)
 }
 
@@ -93,12 +90,7 @@ impl Valid for NewProject {
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         text("default_branch", &self.default_branch, 1, 200)?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
-<<<<<<< HEAD
         settings(&self.settings)
-=======
-        author::check(&self.settings)?;
-        budget::check(&self.settings)
->>>>>>> changes
     }
 }
 
@@ -109,12 +101,7 @@ impl Valid for ProjectPatch {
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
-<<<<<<< HEAD
         self.settings.as_ref().map_or(Ok(()), settings)
-=======
-        self.settings.as_ref().map_or(Ok(()), author::check)?;
-        self.settings.as_ref().map_or(Ok(()), budget::check)
->>>>>>> changes
     }
 }
 

@@ -33,12 +33,9 @@ struct Settings {
     cpu: Option<u32>,
     disk_gb: Option<u32>,
     env: PlainEnv,
-<<<<<<< HEAD
     setup: Option<String>,
-=======
     git_author_name: Option<String>,
     git_author_email: Option<String>,
->>>>>>> changes
 }
 
 /// What a person's command finds in a sandbox: no token, since whoever asked has one of their own.

@@ -17,8 +17,8 @@ mod front;
 pub mod skill;
 pub mod subagent;
 
+mod http;
 pub mod mcp;
 pub mod model;
-mod http;
 mod sse;
 pub mod tool;

@@ -96,7 +96,8 @@ async fn a_replaced_file_keeps_its_mode_and_its_line_ends() {
     assert_eq!(desk.text("work/run.sh"), "#!/bin/sh\r\necho 1\r\necho 2\r\n");
     good(desk.write("run.sh", "x").await);
     assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o7777, 0o751);
-    let names: Vec<_> = fs::read_dir(desk.at("work")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(desk.at("work")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["run.sh"]);
     let all = json!({ "file_path": "b", "old_string": "a", "new_string": "b", "replace_all": true });
     good(desk.write("b", "a a a").await);

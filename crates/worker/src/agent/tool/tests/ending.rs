@@ -28,7 +28,9 @@ async fn a_stop_ends_the_whole_tree_within_two_seconds() {
     let done = desk.hear("Bash", json!({ "command": command }), &listen).await;
     let took = stopped.lock().unwrap().unwrap().elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");
-    assert!(done.interrupted && done.is_error && done.content.contains("ready\n[the command was interrupted"));
+    assert!(
+        done.interrupted && done.is_error && done.content.contains("ready\n[the command was interrupted")
+    );
     let pids = desk.pids(&MEMBERS);
     assert!(!pids.iter().any(|pid| runs(*pid)), "{pids:?}");
     let again = desk.bash("touch never").await;
@@ -91,7 +93,8 @@ async fn a_command_in_the_background_runs_until_the_session_ends() {
     good(desk.bash("true").await);
     let other = desk.tools.only(&["Bash"]);
     let theirs = json!({ "command": "exec sleep 1000", "run_in_background": true });
-    let theirs = desk.call(&other, "Bash", theirs, &|_| {}).await.response["background_pid"].as_i64().unwrap() as i32;
+    let theirs =
+        desk.call(&other, "Bash", theirs, &|_| {}).await.response["background_pid"].as_i64().unwrap() as i32;
     other.end_background().await;
     assert!(runs(pid) && !runs(theirs));
     let pids = desk.pids(&MEMBERS);
@@ -112,7 +115,8 @@ async fn a_command_in_the_background_can_be_killed_and_says_how_it_ended() {
     good(desk.bash(&format!("kill -- -{pid}")).await);
     eventually(|| fs::read_to_string(&file).is_ok_and(|text| text.contains("[ended: signal: 15"))).await;
     let (_, file) = start("echo out; echo err >&2; exit 4").await;
-    eventually(|| fs::read_to_string(&file).is_ok_and(|text| text.ends_with("[ended with exit code 4]\n"))).await;
+    eventually(|| fs::read_to_string(&file).is_ok_and(|text| text.ends_with("[ended with exit code 4]\n")))
+        .await;
     desk.tools.end_background().await;
 }
 

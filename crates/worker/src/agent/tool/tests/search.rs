@@ -17,7 +17,8 @@ use crate::agent::tool::{
 async fn names_are_found_newest_first_and_what_git_ignores_is_not() {
     let desk = Desk::new();
     desk.put("work/.gitignore", "target/\n*.log\n");
-    for (age, path) in ["src/old.rs", "src/deep/newer.rs", ".hidden/newest.rs"].into_iter().rev().enumerate() {
+    for (age, path) in ["src/old.rs", "src/deep/newer.rs", ".hidden/newest.rs"].into_iter().rev().enumerate()
+    {
         let file = desk.put(&format!("work/{path}"), "x");
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age as u64);
         File::options().write(true).open(file).unwrap().set_modified(time).unwrap();
@@ -28,7 +29,10 @@ async fn names_are_found_newest_first_and_what_git_ignores_is_not() {
     desk.put("else/outside.rs", "x");
     link(desk.at("else"), desk.at("work/src/link"));
     let found = async |input| good(desk.run("Glob", input).await);
-    assert_eq!(found(json!({ "pattern": "**/*.rs" })).await, ".hidden/newest.rs\nsrc/deep/newer.rs\nsrc/old.rs");
+    assert_eq!(
+        found(json!({ "pattern": "**/*.rs" })).await,
+        ".hidden/newest.rs\nsrc/deep/newer.rs\nsrc/old.rs"
+    );
     assert_eq!(found(json!({ "pattern": "*.rs", "path": "src" })).await, "src/old.rs");
     assert_eq!(found(json!({ "pattern": "src/{old,x}.*" })).await, "src/old.rs");
     let absolute = desk.at("work/src/**/n*.rs").display().to_string();

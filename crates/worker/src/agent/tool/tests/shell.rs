@@ -1,6 +1,9 @@
 //! Bash: what a command finds, what it says and how that is cut.
 
-use std::{sync::atomic::{AtomicUsize, Ordering}, time::Instant};
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Instant,
+};
 
 use omoi_protocol::event::CommandStream;
 
@@ -110,7 +113,10 @@ async fn a_signal_is_told() {
     assert!(done.is_error && done.content.contains("killed by signal 9"), "{done:?}");
     assert_eq!((done.exit_code, done.response["signal"].as_i64()), (None, Some(9)));
     let inner = desk.bash("bash -c 'kill -9 $$'; exit $?").await;
-    assert!(inner.content.contains("exit code 137: something in the command was killed by signal 9"), "{inner:?}");
+    assert!(
+        inner.content.contains("exit code 137: something in the command was killed by signal 9"),
+        "{inner:?}"
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]
