@@ -142,7 +142,8 @@ impl Change {
 impl Edited {
     fn snippet(&self) -> String {
         let line_of = |at: usize| memchr::memchr_iter(b'\n', &self.content[..at]).count();
-        let (from, to) = (line_of(self.first.0).saturating_sub(AROUND_LINES), line_of(self.first.1) + AROUND_LINES);
+        let (from, to) =
+            (line_of(self.first.0).saturating_sub(AROUND_LINES), line_of(self.first.1) + AROUND_LINES);
         let lines = self.content.split(|byte| *byte == b'\n').enumerate().skip(from);
         let mut text = String::new();
         for (number, line) in lines.take((to - from + 1).min(SNIPPET_LINES_MAX)) {
@@ -181,7 +182,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_done_says_what_to_do() {
-        let refused = |content: &str, old: &str, new: &str| edit(content, old, new, false).unwrap_err().to_string();
+        let refused =
+            |content: &str, old: &str, new: &str| edit(content, old, new, false).unwrap_err().to_string();
         assert!(refused("a a", "a", "b").contains("occurs 2 times"));
         assert!(refused("a", "a", "a").contains("the same"));
         assert!(refused("a", "", "b").contains("Write"));

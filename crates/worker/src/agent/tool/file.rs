@@ -8,7 +8,10 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, mkdirat, openat, renameat_with, unlinkat},
+    fs::{
+        AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, fchmod, fchown, mkdirat, openat, renameat_with,
+        unlinkat,
+    },
     io::Errno,
 };
 

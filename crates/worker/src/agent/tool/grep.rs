@@ -37,7 +37,9 @@ pub enum Error {
     Input(#[from] input::Error),
     #[error(transparent)]
     Reach(#[from] reach::Error),
-    #[error("the field `pattern` of Grep is no regular expression: {0}; for several lines at once set multiline")]
+    #[error(
+        "the field `pattern` of Grep is no regular expression: {0}; for several lines at once set multiline"
+    )]
     Pattern(#[from] grep_regex::Error),
     #[error("the field `glob` of Grep is no pattern: {0}")]
     Glob(ignore::Error),
@@ -52,8 +54,8 @@ pub fn run(reach: &Reach, input: &Input<'_>, halt: &Halt) -> Result<Done, Error>
     let mut report = Report::new(query.mode, query.head, query.numbers);
     let mut searcher = query.searcher();
     if place.is_dir() {
-        let only = only(&place.real, input.text_or_none("glob")?)?;
-        let types = types(input.text_or_none("type")?)?;
+        let only = only(&place.real, input.words_or_none("glob")?)?;
+        let types = types(input.words_or_none("type")?)?;
         for entry in walk(&place.real, only, types) {
             report.cut = report.cut.or(halt.cut());
             if report.cut.is_some() || report.full {
@@ -94,12 +96,14 @@ impl Query {
     fn of(input: &Input<'_>) -> Result<Self, Error> {
         let pattern = input.text("pattern")?;
         input.bounded("pattern", pattern, PATTERN_BYTES_MAX, "give a shorter one")?;
-        let mode = match input.text_or_none("output_mode")? {
+        let mode = match input.words_or_none("output_mode")? {
             None | Some("files_with_matches") => Output::Files,
             Some("content") => Output::Content,
             Some("count") => Output::Count,
             Some(_) => {
-                return Err(input.wrong("output_mode", "has to be content, files_with_matches or count").into());
+                return Err(input
+                    .wrong("output_mode", "has to be content, files_with_matches or count")
+                    .into());
             }
         };
         let multiline = input.flag("multiline")?;
@@ -222,7 +226,9 @@ impl Report {
         }
         if self.full {
             let shown = lines.len();
-            lines.push(format!("(the first {shown} lines; narrow the search, or raise head_limit, to see others)"));
+            lines.push(format!(
+                "(the first {shown} lines; narrow the search, or raise head_limit, to see others)"
+            ));
         }
         if self.unsearched > 0 {
             lines.push(format!("({} files could not be searched: unreadable, or too big)", self.unsearched));

@@ -46,11 +46,16 @@ impl<'a> Input<'a> {
         self.path_or_none(field)?.ok_or(Error::Missing { tool: self.tool, field, wanted: "a path" })
     }
 
+    /// Some models give an empty string where they mean nothing.
+    pub fn words_or_none(&self, field: &'static str) -> Result<Option<&'a str>, Error> {
+        Ok(self.text_or_none(field)?.filter(|text| !text.is_empty()))
+    }
+
     pub fn path_or_none(&self, field: &'static str) -> Result<Option<&'a str>, Error> {
-        let Some(path) = self.text_or_none(field)? else { return Ok(None) };
+        let Some(path) = self.words_or_none(field)? else { return Ok(None) };
         self.bounded(field, path, PATH_BYTES_MAX, "no path is as long as that")?;
         self.without_zero(field, path)?;
-        if path.is_empty() { Err(self.wrong(field, "is empty; give a path")) } else { Ok(Some(path)) }
+        Ok(Some(path))
     }
 
     pub fn flag(&self, field: &'static str) -> Result<bool, Error> {
@@ -105,7 +110,8 @@ impl<'a> Input<'a> {
 
 /// Some models write 5.0 where they mean 5.
 fn whole(value: &Value) -> Option<u64> {
-    let of_float = |float: f64| (float.fract() == 0.0 && (0.0..1e15).contains(&float)).then_some(float as u64);
+    let of_float =
+        |float: f64| (float.fract() == 0.0 && (0.0..1e15).contains(&float)).then_some(float as u64);
     value.as_u64().or_else(|| value.as_f64().and_then(of_float))
 }
 
@@ -134,7 +140,10 @@ mod tests {
             input.path("file_path").unwrap_err().to_string(),
             "the field `file_path` of Read has to be a string, this is a number"
         );
-        assert_eq!(input.text("content").unwrap_err().to_string(), "Read needs the field `content`; give a string");
+        assert_eq!(
+            input.text("content").unwrap_err().to_string(),
+            "Read needs the field `content`; give a string"
+        );
         assert_eq!(input.number("limit"), Ok(Some(3)));
         assert!(input.number("offset").unwrap_err().to_string().contains("`offset`"));
         assert!(input.flag("flag").unwrap_err().to_string().contains("true or false"));

@@ -155,7 +155,9 @@ impl Reach {
         let mut names = Vec::new();
         let mut at = absolute;
         loop {
-            let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else { return Err(directory(path)) };
+            let (Some(parent), Some(name)) = (at.parent(), at.file_name()) else {
+                return Err(directory(path));
+            };
             names.push(name.to_owned());
             at = parent;
             if is_link(at) && !at.exists() {
@@ -184,7 +186,8 @@ impl Reach {
             return Err(Error::Git { path: path.to_owned() });
         }
         let is_note = || {
-            real.starts_with(self.workspace.join(NOTES)) || real.file_name().is_some_and(|name| name == NOTES_FILE)
+            real.starts_with(self.workspace.join(NOTES))
+                || real.file_name().is_some_and(|name| name == NOTES_FILE)
         };
         if self.notes_only && !is_note() {
             return Err(Error::NoNotes { path: path.to_owned() });
@@ -199,7 +202,8 @@ impl Reach {
         if self.everywhere || roots.iter().any(|root| real.starts_with(root)) {
             return Ok(());
         }
-        let roots = roots[..2].iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(" and ");
+        let roots =
+            roots[..2].iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(" and ");
         Err(Error::Outside { path: path.to_owned(), real: real.display().to_string(), roots })
     }
 }

@@ -29,7 +29,9 @@ pub enum Error {
     Input(#[from] input::Error),
     #[error(transparent)]
     File(#[from] file::Error),
-    #[error("the file {path} has {bytes} bytes and is no text; look at it with commands like `file` or `xxd`")]
+    #[error(
+        "the file {path} has {bytes} bytes and is no text; look at it with commands like `file` or `xxd`"
+    )]
     Binary { path: String, bytes: u64 },
     #[error("{path} has {lines} lines, so there is none at offset {offset}")]
     Beyond { path: String, lines: u64, offset: u64 },
@@ -52,7 +54,8 @@ pub fn run(reach: &Reach, seen: &Seen, input: &Input<'_>, halt: &Halt) -> Result
         let hint = "give offset and limit to read a part of it, or use Grep";
         return Err(file::Error::TooBig { path: path.to_owned(), bytes, hint }.into());
     }
-    let wanted = Wanted { first: offset.unwrap_or(1).max(1), count: limit.unwrap_or(LINES_MAX).min(LINES_MAX) };
+    let wanted =
+        Wanted { first: offset.unwrap_or(1).max(1), count: limit.unwrap_or(LINES_MAX).min(LINES_MAX) };
     let lines = if whole {
         let content = file::read_whole(path, &place, "give offset and limit")?;
         check_text(path, &place, &content)?;
@@ -65,10 +68,10 @@ pub fn run(reach: &Reach, seen: &Seen, input: &Input<'_>, halt: &Halt) -> Result
         let (path, offset) = (path.to_owned(), wanted.first);
         return Err(Error::Beyond { path, lines: lines.passed, offset });
     }
-    Ok(told(reach, &place, &wanted, lines))
+    Ok(told(&place, &wanted, lines))
 }
 
-fn told(reach: &Reach, place: &Place, wanted: &Wanted, lines: Lines) -> Done {
+fn told(place: &Place, wanted: &Wanted, lines: Lines) -> Done {
     let mut content = lines.text;
     let next = wanted.first + lines.shown;
     if lines.shown == 0 {
@@ -77,7 +80,7 @@ fn told(reach: &Reach, place: &Place, wanted: &Wanted, lines: Lines) -> Done {
         let _ = write!(content, "(the file goes on; read further with offset {next})");
     }
     let response = json!({
-        "file_path": place.real, "shown": reach.shown(&place.real), "start_line": wanted.first,
+        "file_path": place.real, "start_line": wanted.first,
         "line_count": lines.shown, "truncated": lines.more, "file_bytes": place.bytes(),
     });
     Done::good(content, response)

@@ -160,7 +160,8 @@ fn is_marked(pid: i32, mark: &str) -> bool {
         return false;
     }
     let named = |variable: &[u8]| {
-        variable.strip_prefix(MARK.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")) == Some(mark.as_bytes())
+        variable.strip_prefix(MARK.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
+            == Some(mark.as_bytes())
     };
     environ.split(|byte| *byte == 0).any(named)
 }

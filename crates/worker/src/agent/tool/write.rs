@@ -21,7 +21,12 @@ pub enum Error {
 pub fn run(reach: &Reach, seen: &Seen, input: &Input<'_>) -> Result<Done, Error> {
     let path = input.path("file_path")?;
     let content = input.text("content")?;
-    input.bounded("content", content, FILE_BYTES_MAX as usize, "write it in parts, or make it with a command")?;
+    input.bounded(
+        "content",
+        content,
+        FILE_BYTES_MAX as usize,
+        "write it in parts, or make it with a command",
+    )?;
     let target = reach.target(path).map_err(file::Error::from)?;
     let kind = match &target.existing {
         Some(place) => {
