@@ -2,7 +2,7 @@
 //! `kill`, or with the session.
 
 use std::{
-    path::PathBuf,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,10 +13,14 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
     sync::Mutex as AsyncMutex,
     task::{JoinHandle, JoinSet},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
-use super::{capture::Keep, shell::Shell, tree::Tree};
+use super::{
+    capture::{FILE_BYTES_MAX, FLOOD_PAUSE, Keep},
+    shell::Shell,
+    tree::Tree,
+};
 
 /// That run at the same time.
 const COMMANDS_MAX: usize = 32;
@@ -99,15 +103,19 @@ async fn follow(mut shell: Shell, file: File) {
 
 async fn copy(from: Option<impl AsyncRead + Unpin>, log: &AsyncMutex<Keep>) {
     let Some(mut from) = from else { return };
-    let mut buffer = vec![0; OUTPUT_TEXT_BYTES_MAX];
+    let (mut buffer, mut bytes) = (vec![0; OUTPUT_TEXT_BYTES_MAX], 0);
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         let mut log = log.lock().await;
         *log = std::mem::replace(&mut *log, Keep::NotYet).and(&buffer[..count]).await;
+        bytes += count as u64;
+        if bytes > FILE_BYTES_MAX {
+            sleep(FLOOD_PAUSE).await;
+        }
     }
 }
 
 /// What a model is told.
-pub fn started(pid: Option<u32>, path: &PathBuf) -> String {
+pub fn started(pid: Option<u32>, path: &Path) -> String {
     let pid = pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
     format!(
         "runs in the background as process {pid}; what it writes goes to {}. End it with `kill -- -{pid}`.",

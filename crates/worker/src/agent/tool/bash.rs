@@ -1,4 +1,4 @@
-//! The tool Bash: a command in a shell, what it wrote, and how it ended.
+//! The tool Bash: a command in a shell, followed to its end or put in the background.
 
 use std::{
     path::Path,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use omoi_protocol::event::CommandStream;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     io::AsyncRead,
     process::Child,
@@ -19,7 +19,8 @@ use super::{
     background::{self, Background},
     capture::{self, Capture},
     input::{self, Input},
-    shell::{self, Course, Shell, Why, list},
+    outcome::Outcome,
+    shell::{self, Course, Shell},
     tools::{Around, Done, Piece},
     tree::Tree,
 };
@@ -36,7 +37,6 @@ const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 const LIVE_BYTES_MAX: usize = 256 * 1024;
 /// How long the streams may stay open once all processes are gone.
 const DRAIN: Duration = Duration::from_millis(500);
-const SIGKILL: i32 = 9;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -192,90 +192,5 @@ impl Listener for Tap<'_> {
 
     fn tell(&self, text: &str, lossy: bool, dropped_bytes: Option<u64>) {
         (self.listen)(Piece::Output { stream: self.stream.clone(), text, lossy, dropped_bytes });
-    }
-}
-
-struct Outcome {
-    course: Course,
-    end: Option<End>,
-    oom: bool,
-    limit: Duration,
-}
-
-impl Outcome {
-    async fn told(&self, mut capture: Capture) -> Done {
-        let output = capture.text().await;
-        let notes = self.notes();
-        let mut content = output.trim_end_matches('\n').to_owned();
-        if content.is_empty() && notes.is_empty() {
-            content.push_str("(no output)");
-        }
-        for note in &notes {
-            content.push_str(if content.is_empty() { "[" } else { "\n[" });
-            content.push_str(note);
-            content.push(']');
-        }
-        let well = self.course.why == Why::Itself && self.end.is_some_and(|end| end.is_success());
-        Done {
-            content,
-            is_error: !well,
-            response: self.response(&capture),
-            exit_code: self.end.and_then(|end| end.exit_code),
-            interrupted: self.course.why == Why::Stopped,
-        }
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
-        let killed = self.end.is_some_and(|end| i32::from(end.code()) == 128 + SIGKILL);
-        match (self.course.why, self.end) {
-            (Why::Stopped, _) => notes.push("the command was interrupted and ended".to_owned()),
-            (Why::Late, _) => notes.push(format!(
-                "the command was ended after {} ms, its time limit; give a longer timeout (up to {} ms), or set \
-                 run_in_background",
-                self.limit.as_millis(),
-                TIMEOUT_MAX.as_millis()
-            )),
-            (Why::Itself, None) => notes.push("how the command ended is not known".to_owned()),
-            (Why::Itself, Some(_)) if killed && self.oom => {
-                notes.push("killed, because the sandbox has no more memory; let the command use less".to_owned());
-            }
-            (Why::Itself, Some(end)) => match (end.signal, end.exit_code) {
-                (Some(signal), _) => notes.push(format!("the command was killed by signal {signal}")),
-                (_, Some(0)) => {}
-                (_, Some(code)) if killed => {
-                    notes.push(format!("exit code {code}: something in the command was killed by signal 9"));
-                }
-                (_, code) => notes.push(format!("exit code {}", code.unwrap_or(-1))),
-            },
-        }
-        if self.oom && !(killed && self.course.why == Why::Itself) {
-            notes.push("something in the sandbox was killed for want of memory meanwhile".to_owned());
-        }
-        match self.course.left.as_slice() {
-            [] => {}
-            left => notes.push(format!(
-                "the command left {} running, which was ended; what is to go on is started with run_in_background",
-                list(left)
-            )),
-        }
-        if self.course.stuck > 0 {
-            notes.push(format!("{} of its processes could not be ended", self.course.stuck));
-        }
-        notes
-    }
-
-    fn response(&self, capture: &Capture) -> Value {
-        json!({
-            "stdout": capture.stream(&CommandStream::Stdout),
-            "stderr": capture.stream(&CommandStream::Stderr),
-            "exit_code": self.end.and_then(|end| end.exit_code),
-            "signal": self.end.and_then(|end| end.signal),
-            "interrupted": self.course.why == Why::Stopped,
-            "timed_out": self.course.why == Why::Late,
-            "out_of_memory": self.oom,
-            "left_running": self.course.left.len(),
-            "output_file": capture.file(),
-        })
     }
 }

@@ -24,7 +24,7 @@ const END_BYTES_MAX: usize = 128 * 1024;
 /// Of either end of one stream, for the record.
 const STREAM_END_BYTES_MAX: usize = 3 * 1024;
 /// How long each read waits once all that is kept has been written: a flood is not worth a processor.
-const FLOOD_PAUSE: Duration = Duration::from_millis(1);
+pub const FLOOD_PAUSE: Duration = Duration::from_millis(1);
 const NAME_CHARS_MAX: usize = 100;
 const NAMES_MAX: usize = 1000;
 

@@ -19,6 +19,8 @@ use super::{
 };
 
 const FILES_MAX: usize = 100;
+/// Of names in the record of a call.
+const RECORD_BYTES_MAX: usize = 12 * 1024;
 const PATTERN_BYTES_MAX: usize = 4096;
 
 #[derive(Debug, thiserror::Error)]
@@ -88,8 +90,13 @@ impl Found {
 
     fn told(self, reach: &Reach) -> Done {
         let newest = self.newest.into_sorted_vec();
-        let names: Vec<String> = newest.iter().map(|Reverse((_, path))| reach.shown(path)).collect();
+        let mut names: Vec<String> = newest.iter().map(|Reverse((_, path))| reach.shown(path)).collect();
         let mut lines = names.clone();
+        let mut bytes = 0;
+        names.retain(|name| {
+            bytes += name.len();
+            bytes <= RECORD_BYTES_MAX
+        });
         if self.count == 0 {
             lines.push("no file matches".to_owned());
         }

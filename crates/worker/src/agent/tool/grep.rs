@@ -54,8 +54,8 @@ pub fn run(reach: &Reach, input: &Input<'_>, halt: &Halt) -> Result<Done, Error>
     let mut report = Report::new(query.mode, query.head, query.numbers);
     let mut searcher = query.searcher();
     if place.is_dir() {
-        let only = only(&place.real, input.text_or_none("glob")?)?;
-        let types = types(input.text_or_none("type")?)?;
+        let only = only(&place.real, input.words_or_none("glob")?)?;
+        let types = types(input.words_or_none("type")?)?;
         for entry in walk(&place.real, only, types) {
             report.cut = report.cut.or(halt.cut());
             if report.cut.is_some() || report.full {
@@ -96,7 +96,7 @@ impl Query {
     fn of(input: &Input<'_>) -> Result<Self, Error> {
         let pattern = input.text("pattern")?;
         input.bounded("pattern", pattern, PATTERN_BYTES_MAX, "give a shorter one")?;
-        let mode = match input.text_or_none("output_mode")? {
+        let mode = match input.words_or_none("output_mode")? {
             None | Some("files_with_matches") => Output::Files,
             Some("content") => Output::Content,
             Some("count") => Output::Count,

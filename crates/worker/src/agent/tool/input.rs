@@ -46,11 +46,16 @@ impl<'a> Input<'a> {
         self.path_or_none(field)?.ok_or(Error::Missing { tool: self.tool, field, wanted: "a path" })
     }
 
+    /// Some models give an empty string where they mean nothing.
+    pub fn words_or_none(&self, field: &'static str) -> Result<Option<&'a str>, Error> {
+        Ok(self.text_or_none(field)?.filter(|text| !text.is_empty()))
+    }
+
     pub fn path_or_none(&self, field: &'static str) -> Result<Option<&'a str>, Error> {
-        let Some(path) = self.text_or_none(field)? else { return Ok(None) };
+        let Some(path) = self.words_or_none(field)? else { return Ok(None) };
         self.bounded(field, path, PATH_BYTES_MAX, "no path is as long as that")?;
         self.without_zero(field, path)?;
-        if path.is_empty() { Err(self.wrong(field, "is empty; give a path")) } else { Ok(Some(path)) }
+        Ok(Some(path))
     }
 
     pub fn flag(&self, field: &'static str) -> Result<bool, Error> {

@@ -81,13 +81,15 @@ mod tests {
     fn mode_permission_and_lists_leave_the_tools_they_should() {
         use {ExecutionMode as M, PermissionMode as P};
         let list = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let (all, reading) = (["Read", "Write", "Edit", "Bash", "Glob", "Grep"], ["Read", "Glob", "Grep"]);
-        let table: [(M, P, Option<&[&str]>, &[&str], &[&str]); 9] = [
-            (M::Implementation, P::AcceptEdits, None, &[], &all),
-            (M::Implementation, P::All, None, &[], &all),
-            (M::Exploration, P::AcceptEdits, None, &[], &all),
-            (M::Implementation, P::Plan, None, &[], &reading),
-            (M::Validation, P::Plan, None, &[], &reading),
+        let all = &["Read", "Write", "Edit", "Bash", "Glob", "Grep"];
+        let reading = &["Read", "Glob", "Grep"];
+        type Names = &'static [&'static str];
+        let table: [(M, P, Option<Names>, Names, Names); 9] = [
+            (M::Implementation, P::AcceptEdits, None, &[], all),
+            (M::Implementation, P::All, None, &[], all),
+            (M::Exploration, P::AcceptEdits, None, &[], all),
+            (M::Implementation, P::Plan, None, &[], reading),
+            (M::Validation, P::Plan, None, &[], reading),
             (M::Validation, P::All, None, &[], &["Read", "Bash", "Glob", "Grep"]),
             (M::Implementation, P::Plan, Some(&["Bash", "Read", "Nonsense"]), &[], &["Read"]),
             (M::Implementation, P::All, Some(&["Bash(ls:*)", "Grep"]), &["Read"], &["Grep"]),

@@ -22,6 +22,7 @@ mod background;
 mod bash;
 mod capture;
 mod clean;
+mod outcome;
 mod shell;
 mod tree;
 

@@ -5,7 +5,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File},
-    io,
+    io::{self, Read},
     os::fd::{AsRawFd, OwnedFd},
     path::{Component, Path, PathBuf},
 };
@@ -26,6 +26,7 @@ pub fn is_note(path: &str) -> bool {
     path.split_once('/').is_some_and(|(dir, _)| dir == NOTES) || path.rsplit('/').next() == Some(NOTES_FILE)
 }
 const GIT: &str = ".git";
+const GIT_FILE_BYTES_MAX: u64 = 8 * 1024;
 /// What the kernel shows there are no files to be read to the end.
 const KERNEL: [&str; 2] = ["/proc", "/sys"];
 
@@ -54,8 +55,6 @@ pub struct Reach {
     pub workspace: PathBuf,
     temporary: PathBuf,
     outputs: PathBuf,
-    /// Where Git keeps what belongs to the workspace, which may be elsewhere.
-    git: PathBuf,
     everywhere: bool,
     notes_only: bool,
 }
@@ -93,7 +92,6 @@ impl Reach {
             workspace: real(workspace),
             temporary: real(temporary),
             outputs: real(outputs),
-            git: real(&workspace.join(GIT)),
             everywhere: permission == PermissionMode::All,
             notes_only: mode == ExecutionMode::Exploration,
         }
@@ -187,7 +185,7 @@ impl Reach {
     fn check_write(&self, path: &str, real: &Path) -> Result<(), Error> {
         self.check_inside(path, real, &[&self.workspace, &self.temporary])?;
         let of_git = |below: &Path| below.components().any(|part| part.as_os_str() == GIT);
-        if real.starts_with(&self.git) || real.strip_prefix(&self.workspace).is_ok_and(of_git) {
+        if real.starts_with(self.git_dir()) || real.strip_prefix(&self.workspace).is_ok_and(of_git) {
             return Err(Error::Git { path: path.to_owned() });
         }
         let is_note = || {
@@ -198,6 +196,19 @@ impl Reach {
             return Err(Error::NoNotes { path: path.to_owned() });
         }
         Ok(())
+    }
+
+    /// Where Git keeps what belongs to the workspace: a link or a small file may say that it is elsewhere.
+    fn git_dir(&self) -> PathBuf {
+        let named = self.workspace.join(GIT);
+        let mut text = String::new();
+        let is_file = named.metadata().is_ok_and(|meta| meta.is_file());
+        if is_file && let Ok(file) = File::open(&named) {
+            // What is no text says nothing.
+            let _ = file.take(GIT_FILE_BYTES_MAX).read_to_string(&mut text);
+        }
+        let dir = text.strip_prefix("gitdir:").map_or(named, |dir| self.absolute(dir.trim()));
+        fs::canonicalize(&dir).unwrap_or(dir)
     }
 
     fn check_inside(&self, path: &str, real: &Path, roots: &[&PathBuf]) -> Result<(), Error> {

@@ -68,10 +68,10 @@ pub fn run(reach: &Reach, seen: &Seen, input: &Input<'_>, halt: &Halt) -> Result
         let (path, offset) = (path.to_owned(), wanted.first);
         return Err(Error::Beyond { path, lines: lines.passed, offset });
     }
-    Ok(told(reach, &place, &wanted, lines))
+    Ok(told(&place, &wanted, lines))
 }
 
-fn told(reach: &Reach, place: &Place, wanted: &Wanted, lines: Lines) -> Done {
+fn told(place: &Place, wanted: &Wanted, lines: Lines) -> Done {
     let mut content = lines.text;
     let next = wanted.first + lines.shown;
     if lines.shown == 0 {
@@ -80,7 +80,7 @@ fn told(reach: &Reach, place: &Place, wanted: &Wanted, lines: Lines) -> Done {
         let _ = write!(content, "(the file goes on; read further with offset {next})");
     }
     let response = json!({
-        "file_path": place.real, "shown": reach.shown(&place.real), "start_line": wanted.first,
+        "file_path": place.real, "start_line": wanted.first,
         "line_count": lines.shown, "truncated": lines.more, "file_bytes": place.bytes(),
     });
     Done::good(content, response)

@@ -1,7 +1,13 @@
 //! A shell with one command: started in a process group of its own with a mark on all its processes, and waited for
 //! until it ends or is made to.
 
-use std::{collections::BTreeMap, io, path::Path, process::ExitStatus, process::Stdio, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::Path,
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
 
 use tokio::{
     process::{Child, Command},
@@ -16,6 +22,7 @@ const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
 const LINGER: Duration = Duration::from_millis(100);
 /// How long the shell itself may take to be gone once it was killed.
 const REAP: Duration = Duration::from_millis(300);
+const LOOK: Duration = Duration::from_millis(250);
 const NAMES_MAX: usize = 5;
 
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +91,7 @@ pub async fn see_through(
         _ = child.wait() => Why::Itself,
         () = sleep(limit) => Why::Late,
         () = stopped(stop) => Why::Stopped,
+        () = keep_in_sight(tree) => Why::Itself,
     };
     let mut left = Vec::new();
     let mut stuck = 0;
@@ -95,6 +103,15 @@ pub async fn see_through(
     }
     let status = timeout(REAP, child.wait()).await.ok().and_then(Result::ok);
     Course { why, status, left, stuck }
+}
+
+/// Looks now and then, for as long as it is let: what was seen once is known, though it may hide its mark and lose its
+/// parents later, as daemons do.
+async fn keep_in_sight(tree: &Tree) {
+    loop {
+        sleep(LOOK).await;
+        tree.look().await;
+    }
 }
 
 /// Never, when nobody is there any more who could want it.

@@ -41,7 +41,7 @@ async fn a_stop_ends_the_whole_tree_within_two_seconds() {
 async fn a_time_limit_ends_the_whole_tree() {
     let desk = Desk::new();
     let command = format!("{FAMILY} wait; sleep 1000");
-    let done = desk.run("Bash", json!({ "command": command, "timeout": 3000 })).await;
+    let done = desk.run("Bash", json!({ "command": command, "timeout": 5000 })).await;
     refused(done, "run_in_background");
     let pids = desk.pids(&MEMBERS);
     assert!(!pids.iter().any(|pid| runs(*pid)), "{pids:?}");
@@ -58,6 +58,17 @@ async fn what_a_shell_leaves_behind_is_ended_and_told() {
     assert!(done.content.contains("sleep") && done.content.contains("run_in_background"));
     assert_eq!(done.response["left_running"], 2);
     assert!(!desk.pids(&["one", "two"]).into_iter().any(runs));
+}
+
+#[tokio::test]
+async fn a_daemon_that_hides_is_known_once_it_was_seen() {
+    let desk = Desk::new();
+    // No mark, no parent, no group and no stream of the command's; but a while in its sight.
+    let daemon =
+        "setsid env -i /bin/sh -c 'echo $$ > one; exec /bin/sleep 1000' </dev/null >/dev/null 2>&1 &";
+    let done = desk.bash(&format!("sh -c \"{}\nsleep 2\"; echo done", daemon.replace('$', "\\$"))).await;
+    assert_eq!(done.response["left_running"], 1, "{done:?}");
+    assert!(!runs(desk.pids(&["one"])[0]));
 }
 
 #[tokio::test]

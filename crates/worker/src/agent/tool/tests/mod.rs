@@ -39,13 +39,21 @@ impl Desk {
     }
 
     fn with(mode: ExecutionMode, permission: PermissionMode) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::within(tempfile::tempdir().unwrap(), mode, permission)
+    }
+
+    /// In memory where there is a place for that: a disk takes long to make many files.
+    fn in_memory() -> Self {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        Self::within(dir, ExecutionMode::Implementation, PermissionMode::AcceptEdits)
+    }
+
+    fn within(dir: TempDir, mode: ExecutionMode, permission: PermissionMode) -> Self {
         for name in ["work", "tmp", "else"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
-        let path = std::env::split_paths("/usr/local/bin:/usr/bin:/bin");
         let env = BTreeMap::from([
-            ("PATH".to_owned(), std::env::join_paths(path).unwrap().into_string().unwrap()),
+            ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
             ("TMPDIR".to_owned(), dir.path().join("tmp").display().to_string()),
         ]);
         let tools = Tools::new(Setup {

@@ -97,6 +97,22 @@ async fn what_git_keeps_is_not_written_to() {
 }
 
 #[tokio::test]
+async fn what_git_keeps_elsewhere_is_not_written_to_either() {
+    let linked = Desk::new();
+    linked.put("tmp/kept/config", "c");
+    link(linked.at("tmp/kept"), linked.at("work/.git"));
+    let named = Desk::new();
+    named.put("tmp/kept/config", "c");
+    named.put("work/.git", "gitdir: ../tmp/kept\n");
+    for desk in [linked, named] {
+        let path = desk.at("tmp/kept/config").display().to_string();
+        good(desk.read(&path).await);
+        refused(desk.edit(&path, "c", "d").await, "Git");
+        good(desk.write(&desk.at("tmp/other").display().to_string(), "x").await);
+    }
+}
+
+#[tokio::test]
 async fn pipes_sockets_and_directories_are_refused_without_waiting() {
     let desk = Desk::new();
     mknodat(CWD, desk.at("work/pipe"), FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();

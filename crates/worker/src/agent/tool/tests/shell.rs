@@ -34,18 +34,19 @@ async fn a_command_runs_in_the_workspace_with_its_own_environment_and_no_input()
 async fn both_streams_come_in_order_and_live() {
     let desk = Desk::new();
     let told = Mutex::new(Vec::new());
-    let listen = |piece: Piece<'_>| {
-        let mut told = told.lock().unwrap();
-        match piece {
-            Piece::Started { argv, .. } => told.push(format!("started {}", argv[2])),
-            Piece::Output { stream, text, .. } => told.push(format!("{} {text}", stream.as_str())),
-            Piece::Ended { exit_code, .. } => told.push(format!("ended {exit_code:?}")),
+    let listen = |piece: Piece<'_>| match piece {
+        Piece::Started { argv, .. } => told.lock().unwrap().push(format!("started {}", argv[2])),
+        Piece::Output { stream, text, .. } => {
+            told.lock().unwrap().push(format!("{} {text}", stream.as_str()));
+            fs::write(desk.at(&format!("work/{}", text.trim())), "").unwrap();
         }
+        Piece::Ended { exit_code, .. } => told.lock().unwrap().push(format!("ended {exit_code:?}")),
     };
     // Each waits until what came before was heard.
-    let command = "echo one; read -t 0.2 < <(sleep 1); echo two >&2; read -t 0.2 < <(sleep 1); echo three";
+    let heard = |word: &str| format!("until [ -e {word} ]; do sleep 0.01; done;");
+    let command = format!("echo one; {} echo two >&2; {} echo three", heard("one"), heard("two"));
     let done = desk.hear("Bash", json!({ "command": command }), &listen).await;
-    assert!(done.content.starts_with("one\ntwo\nthree"), "{done:?}");
+    assert_eq!(good(done), "one\ntwo\nthree");
     let told = told.into_inner().unwrap();
     assert_eq!(told[1..], ["stdout one\n", "stderr two\n", "stdout three\n", "ended Some(0)"]);
     assert!(told[0].starts_with("started echo one"));
@@ -99,11 +100,21 @@ async fn a_flood_is_bounded_and_ends_in_time() {
     let desk = Desk::new();
     let begun = Instant::now();
     let done = desk.run("Bash", json!({ "command": "yes", "timeout": 2000 })).await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     assert!(done.content.contains("2000 ms, its time limit") && done.content.len() < 31_000);
     assert_eq!((done.response["timed_out"].as_bool(), done.interrupted), (Some(true), false));
     let kept = fs::metadata(desk.at("outputs/call_1.txt")).unwrap().len();
     assert!((30_000..=64 * 1024 * 1024).contains(&kept), "{kept}");
+}
+
+#[test]
+fn a_call_may_run_on_any_thread() {
+    fn sends(_: &impl Send) {}
+    let desk = Desk::new();
+    let around = Around { stop: desk.stop.subscribe(), group: &desk.group, listen: &|_| {} };
+    let call = Call { id: "1", name: "Bash", input: &Value::Null };
+    sends(&desk.tools.run(&call, &around));
+    sends(&desk.tools.end_background());
 }
 
 #[tokio::test]
@@ -135,7 +146,7 @@ async fn a_tool_leaves_the_runtime_free() {
         }
     };
     let working = async {
-        desk.run("Bash", json!({ "command": "yes", "timeout": 1000 })).await;
+        desk.run("Bash", json!({ "command": "yes", "timeout": 3000 })).await;
         desk.run("Grep", json!({ "pattern": "(x+x+)+y" })).await;
         desk.read("a").await;
     };
@@ -143,5 +154,6 @@ async fn a_tool_leaves_the_runtime_free() {
         () = ticking => unreachable!(),
         () = working => {}
     }
-    assert!(longest < Duration::from_millis(500) && ticks.into_inner() > 20, "{longest:?}");
+    // A busy machine makes everybody wait a little.
+    assert!(longest < Duration::from_millis(1500) && ticks.into_inner() > 20, "{longest:?}");
 }
