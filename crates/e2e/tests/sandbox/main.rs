@@ -6,6 +6,7 @@ mod git;
 mod omoi;
 mod traces;
 
+mod agent;
 mod conformance;
 mod crash;
 mod hostile;

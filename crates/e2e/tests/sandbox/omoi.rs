@@ -40,6 +40,8 @@ pub struct Omoi {
     served: Option<Served>,
     token: String,
     repositories: std::sync::Mutex<Vec<Repository>>,
+    /// Removed with it.
+    dirs: std::sync::Mutex<Vec<PathBuf>>,
     pub client: Client,
     pub http: reqwest::Client,
 }
@@ -73,7 +75,28 @@ impl Omoi {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
         let client = Client::new(&served.url, &token).unwrap();
-        Self { dir, who, env, served: Some(served), token, repositories: Default::default(), client, http }
+        Self {
+            dir,
+            who,
+            env,
+            served: Some(served),
+            token,
+            repositories: Default::default(),
+            dirs: Default::default(),
+            client,
+            http,
+        }
+    }
+
+    /// The directory is removed with the server.
+    pub fn keep_until_the_end(&self, dir: PathBuf) {
+        self.dirs.lock().unwrap().push(dir);
+    }
+
+    /// Waits until a file is in the workspace of a sandbox.
+    pub async fn until_file(&self, id: &SandboxId, name: &str) {
+        let look = format!("until test -e /workspace/{name}; do sleep 0.05; done");
+        assert_eq!(self.exec(id, &["/bin/sh", "-c", &look]).await.code, Some(0));
     }
 
     pub fn data(&self) -> PathBuf {
@@ -258,6 +281,9 @@ impl Omoi {
 impl Drop for Omoi {
     fn drop(&mut self) {
         self.served.take();
+        for dir in self.dirs.lock().unwrap().drain(..) {
+            let _ = std::fs::remove_dir_all(dir);
+        }
         let Ok(places) = std::fs::read_dir(self.data().join("sandboxes")) else { return };
         for place in places.flatten() {
             #[expect(clippy::disallowed_methods, reason = "the program under test")]

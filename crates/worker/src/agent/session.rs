@@ -136,11 +136,6 @@ impl<'a> Session<'a> {
         self.spent.begin_query();
         match self.work(stop).await {
             Ok(()) => Ended::Finished,
-            // Whatever broke off, the message that did it is taken up here.
-            Err(Ended::Interrupted) => {
-                self.take_mail();
-                self.say_next().err().unwrap_or(Ended::Interrupted)
-            }
             Err(ended) => ended,
         }
     }
@@ -159,7 +154,11 @@ impl<'a> Session<'a> {
         let mut nudged = false;
         loop {
             self.boundary(stop).await?;
-            let answer = self.answer(stop).await?;
+            let answer = match self.answer(stop).await {
+                // What broke it off waits at the boundary.
+                Err(Ended::Interrupted) => continue,
+                answer => answer?,
+            };
             let calls = kit::calls(&answer);
             let said = kit::text(&answer);
             if !said.trim().is_empty() {
@@ -206,7 +205,11 @@ impl<'a> Session<'a> {
             return Err(failed(FailureKind::Limit, why));
         }
         if self.context.tokens() as f64 > CUT_AT * self.parts.launch.agent.context_tokens as f64 {
-            self.compact(stop).await?;
+            match self.compact(stop).await {
+                // The question that follows breaks off as well.
+                Err(Ended::Interrupted) => {}
+                compacted => compacted?,
+            }
         }
         Ok(())
     }
@@ -240,6 +243,8 @@ impl<'a> Session<'a> {
                 });
                 self.processed(&message);
             } else {
+                // Whoever speaks behind an interrupt has said how it goes on.
+                interrupted = false;
                 self.unanswered.push(message);
             }
         }
