@@ -39,6 +39,9 @@ use crate::git;
 
 /// How many files of one step are told one by one.
 const CHANGES_MAX: usize = 1000;
+/// How many looks at the work tree go by until the index learns of files that were touched and not changed. Until then,
+/// each look reads them again.
+const REFRESH_EVERY: u64 = 16;
 /// How many notes wait to be taken, and how many are remembered so that none is made twice.
 const NOTES_MAX: usize = 100;
 
@@ -59,6 +62,7 @@ pub struct Changes {
     state: State,
     notes: Vec<String>,
     noted: BTreeSet<String>,
+    looks: u64,
 }
 
 impl Changes {
@@ -68,7 +72,7 @@ impl Changes {
         let earlier = shadow.is_there().then(|| State::read(&shadow.dir)).flatten();
         let (notes, noted) = (Vec::new(), BTreeSet::new());
         let is_new = earlier.is_none();
-        let mut changes = Self { shadow, state: earlier.unwrap_or_default(), notes, noted };
+        let mut changes = Self { shadow, state: earlier.unwrap_or_default(), notes, noted, looks: 0 };
         if is_new {
             changes.begin(true).await?;
         }
@@ -149,6 +153,10 @@ impl Changes {
     /// Brings the index to what is there.
     async fn look(&mut self) -> Result<Found, Error> {
         self.shadow.tidy()?;
+        if self.looks.is_multiple_of(REFRESH_EVERY) {
+            scan::refresh(&self.shadow.git).await?;
+        }
+        self.looks += 1;
         let mut found = scan::look(&self.shadow).await?;
         scan::apply(&self.shadow.git, &mut found).await?;
         mem::take(&mut found.notes).into_iter().for_each(|note| self.note(note));

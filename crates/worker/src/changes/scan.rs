@@ -63,19 +63,27 @@ pub async fn look(shadow: &Shadow) -> Result<Found, Error> {
     Ok(found)
 }
 
+/// Lets the index know files that are as they were by what their inodes say now.
+pub async fn refresh(git: &Git) -> Result<(), Error> {
+    match git.run(&["update-index", "-q", "--refresh"]).await {
+        // There are files that are not as they were.
+        Err(git::Error::Failed { code: Some(1), .. }) => Ok(()),
+        refreshed => Ok(refreshed?),
+    }
+}
+
 /// Brings the index to what was found. A path that Git gives up over is left as it was, with a note.
 pub async fn apply(git: &Git, found: &mut Found) -> Result<(), Error> {
     if !found.odd.is_empty() {
         feed(git, &["update-index", "-z", "--force-remove", "--stdin"], &found.odd).await?;
     }
-    let args = ["update-index", "-q", "--refresh", "--add", "--remove", "--replace", "-z", "--stdin"];
+    let args = ["update-index", "--add", "--remove", "--replace", "-z", "--stdin"];
     let mut sets: Vec<&[Vec<u8>]> = vec![&found.paths[..]];
     let mut tries = 0;
     while let Some(set) = sets.pop().filter(|set| !set.is_empty()) {
         tries += 1;
         match feed(git, &args, set).await {
-            // It has done what it was told, and complains about what is none of ours.
-            Ok(()) | Err(git::Error::Failed { code: Some(1), .. }) => {}
+            Ok(()) => {}
             Err(error @ git::Error::Failed { .. }) if tries >= TRIES_MAX => return Err(error.into()),
             Err(git::Error::Failed { complaint, .. }) if set.len() == 1 => {
                 found.notes.push(format!("{} is not followed: {complaint}", shown(&set[0])));

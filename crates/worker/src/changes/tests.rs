@@ -510,3 +510,53 @@ async fn a_shadow_in_the_workspace_is_refused() {
     let opened = Changes::open(&place.path(""), &place.path("shadow"), &env()).await;
     assert!(matches!(opened, Err(Error::Inside(_))));
 }
+
+/// `cargo nextest run -p omoi-worker --run-ignored only large_tree --no-capture` prints how long it takes.
+#[tokio::test]
+#[ignore = "makes 100,000 files and takes a minute"]
+async fn a_step_in_a_large_tree_takes_less_than_a_second() {
+    let place = Place::new();
+    place.git(&["init", "-q"]).await;
+    // Fifty files in each of 2,000 directories.
+    for n in 0..100_000 {
+        place.write(&format!("d{}/e{}/f{n}", n % 50, n % 2000), format!("{n}\n"));
+    }
+    place.git(&["add", "-A"]).await;
+    place.git(&["commit", "-q", "-m", "base"]).await;
+    let begun = std::time::Instant::now();
+    let mut changes = place.open().await;
+    println!("opened in {:?}", begun.elapsed());
+    let mut times = Vec::new();
+    for n in 0..10 {
+        place.write("d3/e3/f3", format!("changed {n}\n"));
+        let begun = std::time::Instant::now();
+        assert_eq!(changes.step().await.unwrap().len(), 1);
+        times.push(begun.elapsed());
+    }
+    times.sort();
+    println!("steps from {:?} to {:?}", times[0], times[9]);
+    assert!(times[5] < std::time::Duration::from_secs(1), "{times:?}");
+}
+
+/// The same, with `many_steps`.
+#[tokio::test]
+#[ignore = "takes a minute"]
+async fn many_steps_cost_no_more_than_few() {
+    let files: Vec<(String, String)> =
+        (0..500).map(|n| (format!("src/m{}/f{n}.rs", n % 20), format!("// {n}\n").repeat(100))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let place = Place::with(&files).await;
+    let mut changes = place.open().await;
+    let mut times = Vec::new();
+    for n in 0..2000 {
+        let text = format!("// step {n}\n").repeat(100 + n % 50);
+        place.write(&format!("src/m{}/f{}.rs", n % 20, n % 500), text);
+        let begun = std::time::Instant::now();
+        assert_eq!(changes.step().await.unwrap().len(), 1);
+        times.push(begun.elapsed());
+    }
+    let sum = |times: &[std::time::Duration]| times.iter().sum::<std::time::Duration>() / times.len() as u32;
+    println!("first 100 steps {:?} each, last 100 {:?} each", sum(&times[..100]), sum(&times[1900..]));
+    println!("{}", place.git(&["--git-dir=../shadow/git", "count-objects", "-v"]).await);
+    assert!(sum(&times[1900..]) < sum(&times[..100]) * 3);
+}

@@ -1,10 +1,10 @@
 //! Repositories that somebody made inside the workspace. As Git would have it, the commit names the commit that they are at
 //! and nothing of theirs is in it; nobody outside has that commit.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, slice};
 
 use crate::{
-    changes,
+    changes::{feed, nested_files},
     git::{Error, Git},
 };
 
@@ -20,9 +20,9 @@ pub async fn add(git: &Git, head: Option<&str>) -> Result<(), Error> {
         linked.iter().cloned().chain(others).filter(|dir| !modules.contains(dir)).collect();
     for dir in dirs {
         if linked.contains(&dir) {
-            feed(git, &["update-index", "-z", "--force-remove", "--stdin"], &[dir.clone()]).await?;
+            feed(git, &["update-index", "-z", "--force-remove", "--stdin"], slice::from_ref(&dir)).await?;
         }
-        match changes::nested_files(git, &git.dir, &dir).await? {
+        match nested_files(git, &git.dir, &dir).await? {
             Some(files) => feed(git, &["update-index", "-z", "--add", "--stdin"], &files).await?,
             None => eprintln!(
                 "omoi-worker: {} is a repository of its own with too many files and is not committed",
@@ -60,10 +60,6 @@ async fn modules(git: &Git) -> Vec<Vec<u8>> {
     let listed = git.bytes(&args).await.unwrap_or_default();
     let path = |entry: &[u8]| entry.splitn(2, |byte| *byte == b'\n').nth(1).map(<[u8]>::to_owned);
     parts(&listed).filter_map(path).collect()
-}
-
-async fn feed(git: &Git, args: &[&str], paths: &[Vec<u8>]) -> Result<(), Error> {
-    changes::feed(git, args, paths).await
 }
 
 fn parts(output: &[u8]) -> impl Iterator<Item = &[u8]> {
