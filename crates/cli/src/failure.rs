@@ -78,6 +78,12 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
                 Some("install the package ca-certificates, and see the model keys in `omoi config show`"),
             ));
         }
+        Some(Error::Scenario(_)) => {
+            return Some((
+                USAGE,
+                Some("docs/testing.md says how a scenario is written; model.scenarios names the directory"),
+            ));
+        }
         Some(Error::Store(store)) => store,
         None => cause.downcast_ref()?,
     };
