@@ -80,8 +80,8 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
         }
         Some(Error::Scenario(_)) => {
             return Some((
-                FAILED,
-                Some("mend the scenario, or name another directory with OMOI_MODEL_SCENARIOS"),
+                USAGE,
+                Some("docs/testing.md says how a scenario is written; model.scenarios names the directory"),
             ));
         }
         Some(Error::Store(store)) => store,

@@ -41,3 +41,26 @@ fn nth(faults: &[Fault], mut played: u32) -> Option<FaultKind> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::model::scripted::read;
+
+    #[test]
+    fn faults_come_one_after_the_other_and_memory_is_bounded() {
+        let text = "steps: [{ say: x, fault: [{ html: true, times: 2 }, { refuse: true, times: 0 }, { garbage: true }] }]";
+        let scenario = read::scenario("x.yaml", "x", text).unwrap();
+        let (faults, sandbox) = (Faults::default(), SandboxId::generate());
+        let seen: Vec<_> = (0..5).map(|_| faults.next(&sandbox, &scenario, 0)).collect();
+        assert_eq!(
+            seen,
+            [Some(FaultKind::Html), Some(FaultKind::Html), Some(FaultKind::Garbage), None, None]
+        );
+        assert_eq!(faults.next(&sandbox, &scenario, 1), None, "there is no such step");
+        for _ in 0..2 * REMEMBERED_MAX {
+            assert!(faults.next(&SandboxId::generate(), &scenario, 0).is_some());
+        }
+        assert!(faults.0.lock().unwrap().len() <= REMEMBERED_MAX);
+    }
+}

@@ -71,3 +71,37 @@ impl Filling<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use omoi_protocol::Vendor;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_known_is_put_in_and_other_braces_stay() {
+        let result =
+            json!([{ "type": "tool_result", "tool_use_id": "t", "content": [{ "text": "{n} of it" }] }]);
+        let body = json!({ "messages": [
+            { "role": "user", "content": "the task" },
+            { "role": "assistant", "content": "hm" },
+            { "role": "user", "content": "a message" },
+            { "role": "assistant", "content": [{ "type": "tool_use", "id": "t" }] },
+            { "role": "user", "content": result },
+        ] });
+        let talk = Talk::parse(Vendor::Anthropic, body.to_string().as_bytes()).unwrap();
+        let filling = Filling { place: Place { step: 0, repetition: 7, turn: 9 }, talk: &talk, speed: 4.0 };
+        for (template, text) in [
+            ("", ""),
+            ("{n}/{turn}", "7/9"),
+            ("{task}, {message}, {result}", "the task, a message, {n} of it"),
+            ("sleep {sleep:2} {sleep: 0.001} {sleep:0}", "sleep 0.5 0.001 0"),
+            ("{{n}} {{sleep:2}} {{x}} {{n}", "{n} {sleep:2} {{x}} {7"),
+            ("{x} {} { n} {n {sleep:x} {sleep:-4} }", "{x} {} { n} {n {sleep:x} 0 }"),
+            ("f\"{k}: { {n} }\" ü{", "f\"{k}: { 7 }\" ü{"),
+        ] {
+            assert_eq!(filling.text(template), text, "{template}");
+        }
+    }
+}

@@ -38,7 +38,8 @@ pub fn scenario(file: &str, name: &str, text: &str) -> Result<Scenario, Error> {
     let tree = serde_saphyr::from_str_with_options(text, options)
         .map_err(|source| Error::Yaml { file: file.to_owned(), source: Box::new(source) })?;
     let mut fields = Fields::new(file, String::new(), tree)?;
-    let about = fields.take("about")?.unwrap_or_default();
+    // For who reads the file.
+    let _: Option<String> = fields.take("about")?;
     let price = price(&mut fields, name)?;
     let pacing = Pacing { delay: fields.time("delay")?, pace: fields.time("pace")? };
     let steps: Vec<Value> = fields.take("steps")?.ok_or_else(|| fields.bad("steps", "is missing"))?;
@@ -48,7 +49,7 @@ pub fn scenario(file: &str, name: &str, text: &str) -> Result<Scenario, Error> {
     }
     let names = Names::of(file, &steps)?;
     let steps = steps.into_iter().enumerate().map(|(index, step)| names.step(index, step, &pacing));
-    Ok(Scenario { name: name.to_owned(), about, price, steps: steps.collect::<Result<_, _>>()? })
+    Ok(Scenario { name: name.to_owned(), price, steps: steps.collect::<Result<_, _>>()? })
 }
 
 fn price(fields: &mut Fields<'_>, name: &str) -> Result<Option<Tariff>, Error> {

@@ -11,7 +11,6 @@ use crate::domain::price::Tariff;
 #[derive(Debug)]
 pub struct Scenario {
     pub name: String,
-    pub about: String,
     pub price: Option<Tariff>,
     pub steps: Vec<Step>,
 }

@@ -115,8 +115,12 @@ impl Heard {
 
     fn add(&mut self, message: Message) {
         match (message.role.as_str(), message.content) {
-            // The chat wire has no word for a failed call.
-            ("tool", content) => self.results.push(ToolResult { text: text_of(&content), is_error: false }),
+            ("tool", content) => {
+                let text = text_of(&content);
+                // This wire has no word for a failed call; agents begin the text with it.
+                let is_error = text.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("error"));
+                self.results.push(ToolResult { text, is_error });
+            }
             ("user", Value::String(text)) => self.say(text),
             ("user", Value::Array(blocks)) => blocks.iter().for_each(|block| self.add_block(block)),
             _ => {}
@@ -162,5 +166,67 @@ fn text_of(content: &Value) -> String {
             texts.collect::<Vec<_>>().join("\n")
         }
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn both_wires_come_to_the_same() {
+        let anthropic = json!({ "system": "s", "tools": [{ "name": "T" }], "stream": true, "messages": [
+            { "role": "user", "content": [{ "type": "text", "text": "task" }, { "type": "image" }] },
+            { "role": "assistant", "content": [{ "type": "thinking" }, { "type": "tool_use", "id": "a" },
+                { "type": "tool_use", "id": "b" }] },
+            { "role": "user", "content": [
+                { "type": "tool_result", "tool_use_id": "a", "content": "one" },
+                { "type": "tool_result", "tool_use_id": "b", "content": [{ "type": "text", "text": "error: two" }],
+                    "is_error": true },
+                { "type": "text", "text": " <system-reminder>no message</system-reminder>" },
+                { "type": "text", "text": "a message" }] },
+        ] });
+        let openai = json!({ "tools": [{}], "stream": true, "messages": [
+            { "role": "system", "content": "s" }, { "role": "user", "content": "task" },
+            { "role": "assistant", "content": null, "tool_calls": [{ "id": "a" }, { "id": "b" }] },
+            { "role": "tool", "tool_call_id": "a", "content": "one" },
+            { "role": "tool", "tool_call_id": "b", "content": "error: two" },
+            { "role": "user", "content": "a message" },
+        ] });
+        for (vendor, body) in [(Vendor::Anthropic, anthropic), (Vendor::Openai, openai)] {
+            let body = body.to_string();
+            let talk = Talk::parse(vendor, body.as_bytes()).unwrap();
+            assert!(talk.tools && talk.stream);
+            assert_eq!(talk.opening.text(), "task");
+            let [exchange] = &talk.exchanges[..] else { panic!("{talk:?}") };
+            assert_eq!(exchange.ids, ["a", "b"]);
+            let results: Vec<_> =
+                exchange.heard.results.iter().map(|result| (result.text.as_str(), result.is_error)).collect();
+            assert_eq!(results, [("one", false), ("error: two", true)]);
+            assert_eq!(exchange.heard.message().as_deref(), Some("a message"));
+            assert!(talk.fresh_bytes > 100 && talk.fresh_bytes < body.len() as u64);
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        for body in
+            ["", "{}", "[]", r#"{"messages":{}}"#, r#"{"messages":[1]}"#, r#"{"messages":[{"role":1}]}"#]
+        {
+            assert!(Talk::parse(Vendor::Anthropic, body.as_bytes()).is_err(), "{body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nonsense_never_panics(role in "assistant|user|tool|x", content in "[\\[\\]{}\",:a-z0-9 ]{0,40}") {
+            let body = format!(r#"{{"messages":[{{"role":"{role}","content":{content}}}]}}"#);
+            for vendor in [Vendor::Anthropic, Vendor::Openai] {
+                let _ = Talk::parse(vendor, body.as_bytes());
+            }
+        }
     }
 }
