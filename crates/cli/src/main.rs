@@ -21,6 +21,7 @@ mod token;
 
 mod agent;
 mod project;
+mod run;
 mod sandbox;
 mod task;
 mod ticket;

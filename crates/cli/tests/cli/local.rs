@@ -6,6 +6,7 @@ use crate::program::{Dir, finish, run};
 
 const COMMANDS: &[&str] = &[
     "serve",
+    "run",
     "config",
     "config show",
     "config default",

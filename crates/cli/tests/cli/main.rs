@@ -12,5 +12,6 @@ mod server;
 
 mod image;
 mod local;
+mod run;
 mod sandbox;
 mod served;
