@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    Context, agent, audit, config, db, doctor, image, project, run, sandbox, serve, task, ticket, token,
-    whoami,
+    Context, agent, audit, config, db, demo, doctor, image, project, run, sandbox, serve, task, ticket,
+    token, whoami,
 };
 
 const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and hands back reviewed branches";
@@ -13,6 +13,7 @@ const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and 
 const EXAMPLES: &str = "\
 Start here:
   omoi doctor                                   what this machine can do
+  omoi demo                                     an agent at work, without a key
   omoi serve                                    the server; the first start shows a token
   export OMOI_TOKEN=omoi_op_...                 the other commands use it
   omoi run 'Fix the parser' --project ~/src/shop
@@ -51,6 +52,7 @@ pub struct Cli {
 pub enum Command {
     Serve(serve::Args),
     Run(Box<run::Args>),
+    Demo(Box<demo::Args>),
     Config(config::Args),
     Doctor(doctor::Args),
     Token(token::Args),
@@ -79,6 +81,7 @@ impl Command {
         match self {
             Self::Serve(args) => args.run(cx).await,
             Self::Run(args) => Box::pin(args.run(cx)).await,
+            Self::Demo(args) => Box::pin(args.run(cx)).await,
             Self::Config(args) => args.run(cx),
             Self::Doctor(args) => args.run(cx).await,
             Self::Token(args) => args.run(cx).await,

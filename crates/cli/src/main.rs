@@ -20,6 +20,7 @@ mod serve;
 mod token;
 
 mod agent;
+mod demo;
 mod project;
 mod run;
 mod sandbox;

@@ -7,6 +7,7 @@ use crate::program::{Dir, finish, run};
 const COMMANDS: &[&str] = &[
     "serve",
     "run",
+    "demo",
     "config",
     "config show",
     "config default",
