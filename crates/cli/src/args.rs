@@ -4,7 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    Context, agent, audit, config, db, doctor, image, project, sandbox, serve, task, ticket, token, whoami,
+    Context, agent, audit, config, db, demo, doctor, image, project, run, sandbox, serve, task, ticket,
+    token, whoami,
 };
 
 const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and hands back reviewed branches";
@@ -12,8 +13,11 @@ const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and 
 const EXAMPLES: &str = "\
 Start here:
   omoi doctor                                   what this machine can do
+  omoi demo                                     an agent at work, without a key
   omoi serve                                    the server; the first start shows a token
   export OMOI_TOKEN=omoi_op_...                 the other commands use it
+  omoi run 'Fix the parser' --project ~/src/shop
+                                                gives an agent a task, and shows how it works on it
   omoi project add ~/src/shop                   a repository to work on
   omoi sandbox create --project shop -- make test
                                                 runs a command in a sandbox, on a branch of its own
@@ -32,7 +36,7 @@ Exit codes:
   0  done                     3  not found
   1  failed                   4  refused: no token, a wrong one, or one without the right
   2  wrong usage or setting   5  server not to be reached
-`omoi sandbox create` and `exec` end with the code of the command they ran, and with 130 after Ctrl-C.";
+`omoi sandbox create` and `exec` end with the code of the command they ran. They, and `omoi run`, end with 130 after Ctrl-C.";
 
 #[derive(Debug, Parser)]
 #[command(name = "omoi", version, about = ABOUT, after_help = EXAMPLES, disable_help_subcommand = true)]
@@ -47,6 +51,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Serve(serve::Args),
+    Run(Box<run::Args>),
+    Demo(Box<demo::Args>),
     Config(config::Args),
     Doctor(doctor::Args),
     Token(token::Args),
@@ -74,6 +80,8 @@ impl Command {
     pub async fn run(self, cx: &Context) -> anyhow::Result<()> {
         match self {
             Self::Serve(args) => args.run(cx).await,
+            Self::Run(args) => Box::pin(args.run(cx)).await,
+            Self::Demo(args) => Box::pin(args.run(cx)).await,
             Self::Config(args) => args.run(cx),
             Self::Doctor(args) => args.run(cx).await,
             Self::Token(args) => args.run(cx).await,

@@ -33,14 +33,25 @@ pub struct Connect {
 
 impl Connect {
     pub fn client(&self) -> Result<Client> {
-        let url = if self.url.trim().is_empty() { DEFAULT_URL } else { &self.url };
-        let token = self.token.as_deref().map(str::trim).filter(|token| !token.is_empty());
-        let token = token.ok_or_else(|| {
+        let token = self.token().ok_or_else(|| {
             Stop::new(REFUSED, "there is no token to ask the server with").hint(
                 "set OMOI_TOKEN to the one that `omoi serve` showed at its first start, or make one on the \
                  server's machine with `omoi token create --role operator`",
             )
         })?;
-        Ok(Client::new(url, token)?)
+        Ok(Client::new(self.url(), token)?)
+    }
+
+    /// Without a token, one that is turned away wherever there is a server.
+    pub fn client_or_stranger(&self) -> Result<Client> {
+        Ok(Client::new(self.url(), self.token().unwrap_or("none"))?)
+    }
+
+    pub fn url(&self) -> &str {
+        if self.url.trim().is_empty() { DEFAULT_URL } else { &self.url }
+    }
+
+    fn token(&self) -> Option<&str> {
+        self.token.as_deref().map(str::trim).filter(|token| !token.is_empty())
     }
 }

@@ -20,7 +20,9 @@ mod serve;
 mod token;
 
 mod agent;
+mod demo;
 mod project;
+mod run;
 mod sandbox;
 mod task;
 mod ticket;

@@ -93,17 +93,23 @@ impl Args {
     }
 }
 
-struct Signals {
+/// What asks a server to stop.
+pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn catch() -> Result<Self> {
+    pub fn catch() -> Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    async fn next(&mut self) -> &'static str {
+    /// Being asked to terminate alone, where Ctrl-C means something else.
+    pub async fn terminated(&mut self) {
+        self.terminate.recv().await;
+    }
+
+    pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "interrupted",
             _ = self.terminate.recv() => "asked to terminate",

@@ -22,6 +22,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether somebody said where, on the command line.
+    pub fn names_data_dir(&self) -> bool {
+        self.data_dir.is_some()
+    }
+
     pub fn resolve(&self, cx: &Context) -> Result<Resolved> {
         self.resolve_with(cx, Vec::new())
     }

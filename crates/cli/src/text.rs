@@ -65,6 +65,13 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
     if span > SPAN_MAX { Err(bad()) } else { Ok(span) }
 }
 
+/// `20`, `$0.5`.
+pub fn parse_usd(text: &str) -> Result<f64, String> {
+    let usd = text.trim_start_matches('$').parse::<f64>().ok();
+    usd.filter(|usd| (0.0..=1e9).contains(usd))
+        .ok_or_else(|| format!("{text:?} is not an amount such as 20 or 0.5"))
+}
+
 /// The first line, cut to so many characters.
 pub fn short(text: &str, chars_max: usize) -> String {
     let text = text.trim();

@@ -10,10 +10,11 @@ use omoi_client::Client;
 use omoi_protocol::project::{NewProject, Project, ProjectPatch};
 use serde_json::{Map, Value, json};
 
-use super::{by_name, show};
+use super::{all, by_name, show};
 use crate::{
     Context,
     failure::{FAILED, NOT_FOUND, Stop, USAGE},
+    text::parse_usd,
 };
 
 const DEFAULT_BRANCH: &str = "main";
@@ -104,6 +105,50 @@ impl Add {
     }
 }
 
+/// How often a name is taken by another repository before nobody looks for a free one.
+const NAMESAKES_MAX: usize = 20;
+
+/// The project of a directory, which is added if there is none; and the branch that is checked out there.
+pub async fn of_directory(client: &Client, path: &Path) -> Result<(Project, Option<String>)> {
+    let path = fs::canonicalize(path).map_err(|error| {
+        Stop::new(NOT_FOUND, format!("{}: {error}", path.display()))
+            .hint("give the directory of a Git repository")
+    })?;
+    let root = path.ancestors().find(|path| git_dir(path).is_some());
+    let source = Source::find(&root.unwrap_or(&path).display().to_string())?;
+    let (url, branch) = (source.url(), root.and_then(head));
+    let known = all(client)
+        .await?
+        .into_iter()
+        .find(|project| !project.archived && project.repository_url.as_ref() == Some(&url));
+    if let Some(project) = known {
+        return Ok((project, branch));
+    }
+    let default_branch = branch.clone().ok_or_else(|| {
+        Stop::new(USAGE, format!("no branch is checked out in {url}"))
+            .hint("check one out, or add the project yourself with `omoi project add --default-branch`")
+    })?;
+    let name = source.name();
+    let names = std::iter::once(name.clone()).chain((2..=NAMESAKES_MAX).map(|n| format!("{name}-{n}")));
+    for name in names {
+        let new = NewProject {
+            name,
+            description: String::new(),
+            repository_url: Some(url.clone()),
+            default_branch: default_branch.clone(),
+            max_concurrent: None,
+            settings: Map::new(),
+        };
+        match client.project_create(&new).await {
+            Err(error) if error.code() == Some("project_exists") => {}
+            created => return Ok((created?, branch)),
+        }
+    }
+    let taken =
+        Stop::new(FAILED, format!("projects named {name:?} and like it belong to other repositories"));
+    Err(taken.hint("add this one under a name of its own with `omoi project add --name`").into())
+}
+
 #[derive(Debug, PartialEq, Eq)]
 enum Source {
     Url(String),
@@ -180,12 +225,6 @@ fn head(path: &Path) -> Option<String> {
 fn read(path: &Path) -> Option<String> {
     let data = fs::metadata(path).ok()?;
     (data.is_file() && data.len() <= HEAD_BYTES_MAX).then(|| fs::read_to_string(path).ok())?
-}
-
-fn parse_usd(text: &str) -> Result<f64, String> {
-    let usd = text.trim_start_matches('$').parse::<f64>().ok();
-    usd.filter(|usd| (0.0..=1e9).contains(usd))
-        .ok_or_else(|| format!("{text:?} is not an amount such as 20 or 0.5"))
 }
 
 #[cfg(test)]

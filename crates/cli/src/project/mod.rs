@@ -2,6 +2,8 @@
 
 mod add;
 
+pub use add::of_directory;
+
 use anyhow::Result;
 use omoi_client::{Client, SandboxQuery};
 use omoi_protocol::project::{NewProject, Project, ProjectPatch};
@@ -148,9 +150,12 @@ pub async fn find(client: &Client, wanted: &str) -> Result<Project> {
 }
 
 async fn by_name(client: &Client, name: &str) -> Result<Option<Project>> {
+    Ok(all(client).await?.into_iter().find(|project| project.name == name))
+}
+
+async fn all(client: &Client) -> Result<Vec<Project>> {
     let fetch = async |size, cursor: Option<String>| client.project_list(size, cursor.as_deref()).await;
-    let all = collect(PROJECTS_MAX, fetch).await?.items;
-    Ok(all.into_iter().find(|project| project.name == name))
+    Ok(collect(PROJECTS_MAX, fetch).await?.items)
 }
 
 fn row(table: Table, project: &Project) -> Table {

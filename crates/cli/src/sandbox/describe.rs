@@ -78,7 +78,7 @@ pub fn summary(event: &StoredEvent) -> String {
 }
 
 /// The argument of a tool that says most.
-fn argument(input: &Value) -> Option<&str> {
+pub fn argument(input: &Value) -> Option<&str> {
     let telling = ["command", "file_path", "path", "pattern", "query", "url", "description", "prompt"];
     telling.iter().find_map(|key| input.get(key)?.as_str())
 }

@@ -3,17 +3,17 @@
 mod attach;
 mod compare;
 mod create;
-mod describe;
+pub mod describe;
 mod events;
 mod exec;
-mod follow;
+pub mod follow;
 mod logs;
 mod prune;
 mod send;
 mod show;
 mod terminate;
-mod told;
-mod watch;
+pub mod told;
+pub mod watch;
 
 use anyhow::Result;
 use omoi_protocol::SandboxId;

@@ -147,7 +147,7 @@ impl Told {
 }
 
 /// What one call of a model cost.
-fn cost(data: &str) -> Option<i64> {
+pub fn cost(data: &str) -> Option<i64> {
     let data: Value = serde_json::from_str(data).ok()?;
     let usd = data.get("cost_usd")?;
     let usd = usd.as_f64().or_else(|| usd.as_str()?.parse().ok())?;
@@ -155,11 +155,11 @@ fn cost(data: &str) -> Option<i64> {
     Some((usd * 1e6).round().clamp(0.0, 1e12) as i64)
 }
 
-fn usd(micro: i64) -> String {
+pub fn usd(micro: i64) -> String {
     format!("${}.{:06}", micro / 1_000_000, micro % 1_000_000)
 }
 
-fn abbreviate(commit: &str) -> String {
+pub fn abbreviate(commit: &str) -> String {
     commit.chars().take(12).collect()
 }
 

@@ -50,6 +50,11 @@ impl Hand {
         served.worker(id.as_str(), &token)
     }
 
+    /// Where it is to start from.
+    pub fn base(&self, id: &SandboxId) -> Option<String> {
+        self.runtime.block_on(self.store.place_facts(id)).unwrap().wish.base
+    }
+
     pub fn failed(&self, id: &SandboxId, error: &str) {
         self.runtime.block_on(self.store.place_failed(id, FailureKind::Invalid, error)).unwrap();
     }

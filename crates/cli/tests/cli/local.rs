@@ -6,6 +6,8 @@ use crate::program::{Dir, finish, run};
 
 const COMMANDS: &[&str] = &[
     "serve",
+    "run",
+    "demo",
     "config",
     "config show",
     "config default",

@@ -10,7 +10,9 @@ mod postgres;
 mod program;
 mod server;
 
+mod demo;
 mod image;
 mod local;
+mod run;
 mod sandbox;
 mod served;

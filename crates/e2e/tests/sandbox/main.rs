@@ -9,6 +9,7 @@ mod traces;
 mod agent;
 mod conformance;
 mod crash;
+mod demo;
 mod hostile;
 mod model;
 mod preserve;

@@ -188,7 +188,7 @@ async fn known(
             let detail = format!(
                 "session {session_id} has other bytes at {first}; a log only grows, so start another session"
             );
-            return Err(Error::Misplaced { code: "transcript_conflict", detail, size });
+            return Err(Error::conflict("transcript_conflict", detail));
         }
     }
     Ok(known)
