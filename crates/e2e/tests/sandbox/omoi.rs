@@ -260,6 +260,12 @@ impl Omoi {
         rustix::process::kill_process(self.init(id), rustix::process::Signal::KILL).unwrap();
     }
 
+    /// False when it has ended by itself.
+    pub fn try_kill_init(&self, id: &SandboxId) -> bool {
+        let state = self.data().join("sandboxes").join(id.as_str()).join("state.json");
+        state.exists() && rustix::process::kill_process(self.init(id), rustix::process::Signal::KILL).is_ok()
+    }
+
     /// The processes that sandboxes hang on.
     pub fn inits(&self) -> Vec<rustix::process::Pid> {
         let places = std::fs::read_dir(self.data().join("sandboxes")).unwrap();

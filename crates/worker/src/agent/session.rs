@@ -188,7 +188,7 @@ impl<'a> Session<'a> {
     }
 
     fn note(&mut self, text: &str) {
-        self.next.push(Block::text(format!("[The system that you work in says]\n{text}")));
+        self.next.push(Block::text(prompt::reminder(text)));
     }
 
     /// Between one step and the next.
