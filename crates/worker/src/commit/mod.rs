@@ -86,7 +86,8 @@ impl Workspace<'_> {
     /// All that is there is in the index.
     async fn stage(&self, dir: &Path, head: Option<&str>) -> Result<(), Error> {
         match self.add().await {
-            Err(Error::Failed { code: Some(128), .. }) => {
+            // With a lock, it is somebody else's who is at it.
+            Err(Error::Failed { code: Some(128), .. }) if !dir.join("index.lock").exists() => {
                 // An index that a killed Git left half written cannot be read; everything in it is in `HEAD` or here.
                 let _ = fs::remove_file(dir.join("index"));
                 if let Some(head) = head {
