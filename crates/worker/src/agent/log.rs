@@ -48,6 +48,8 @@ pub struct Replay {
     pub context: Vec<Message>,
     /// Calls whose outcome nobody knows.
     pub unknown: Vec<String>,
+    /// The answers to open calls, which end the context and are not in the log yet.
+    pub closing: Option<Message>,
     pub turn: u64,
     pub applied: HashSet<MessageId>,
 }
@@ -176,7 +178,9 @@ fn close(state: &mut Replay, begun: &HashSet<String>, results: &mut BTreeMap<Str
         answers.push(answer);
     }
     if !answers.is_empty() {
-        state.context.push(Message::user(answers));
+        let closing = Message::user(answers);
+        state.closing = Some(closing.clone());
+        state.context.push(closing);
     }
 }
 

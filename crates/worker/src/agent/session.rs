@@ -128,6 +128,9 @@ impl<'a> Session<'a> {
             model: launch.agent.model.clone().unwrap_or_default(),
             at: crate::report::now().to_string(),
         })?;
+        if let Some(message) = replay.closing {
+            session.parts.log.append(&Entry::Said { turn: session.turn, message, messages: Vec::new() })?;
+        }
         Ok(session)
     }
 
