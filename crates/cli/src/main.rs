@@ -28,7 +28,7 @@ mod task;
 mod ticket;
 mod whoami;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 
@@ -42,14 +42,22 @@ use crate::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// How long a thread for work that blocks waits for more of it. Each holds memory of its own.
+const THREAD_KEPT: Duration = Duration::from_secs(2);
+
 /// What every command is given: where to speak, and the environment, which is read through here alone.
 pub struct Context {
     pub out: Out,
     pub env: fn(&str) -> Option<String>,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().thread_keep_alive(THREAD_KEPT).build();
+    runtime.expect("the system has threads for a runtime").block_on(run())
+}
+
+async fn run() -> ExitCode {
     let cli = Cli::parse();
     let no_color = environment("NO_COLOR").is_some_and(|value| !value.is_empty());
     let context = Context { out: Out::new(cli.json, no_color), env: environment };

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Retry, call::Call};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection costs the server buffers, and a worker that waits needs one, not two. Let go here, it is never used while
+/// the other side closes it.
+const IDLE: Duration = Duration::from_secs(2);
 /// Longer than the server's own limit on a request, so that its answer comes first.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(35);
 
@@ -48,6 +51,7 @@ impl Client {
             .user_agent(concat!("omoi/", env!("CARGO_PKG_VERSION")))
             .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
             .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE)
             // A redirected POST would arrive as a GET; better that somebody sets the right address.
             .redirect(Policy::none());
         if is_loopback(&url) {

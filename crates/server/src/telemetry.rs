@@ -18,6 +18,9 @@ use crate::config::LogFormat;
 const SECONDS_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
+/// And of those that count things done together. Without bounds a histogram is kept as a sketch, which takes far more.
+const ITEMS_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{filter:?} is not a log filter")]
@@ -75,6 +78,9 @@ pub fn metrics_handle() -> PrometheusHandle {
     let install = || {
         PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), SECONDS_BUCKETS)
+            .and_then(|builder| {
+                builder.set_buckets_for_metric(Matcher::Suffix("_items".to_owned()), ITEMS_BUCKETS)
+            })
             .expect("there are buckets")
             .install_recorder()
             .expect("nothing else installs a recorder")
@@ -146,9 +152,11 @@ mod tests {
         let first = metrics_handle();
         metrics::counter!("omoi_test_total").increment(2);
         metrics::histogram!("omoi_test_seconds").record(0.003);
+        metrics::histogram!("omoi_test_items").record(3.0);
         for text in [first.render(), metrics_handle().render()] {
             assert!(text.contains("omoi_test_total 2"), "{text}");
             assert!(text.contains(r#"omoi_test_seconds_bucket{le="0.005"} 1"#), "{text}");
+            assert!(text.contains(r#"omoi_test_items_bucket{le="4"} 1"#), "{text}");
         }
     }
 

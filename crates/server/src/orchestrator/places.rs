@@ -38,8 +38,6 @@ use crate::{
 const LIMIT: usize = 5_000;
 /// A spawn that fails by something that may pass is tried this often before the attempt has failed.
 const SPAWN_TRIES: i64 = 5;
-/// A look is short, and each takes a thread: many sandboxes are to cost few.
-const LOOKS_AT_ONCE: usize = 2;
 const RESCUE_TIMEOUT: Duration = Duration::from_secs(300);
 const LOG_TAIL_BYTES: usize = 1024;
 
@@ -105,7 +103,6 @@ struct Shared {
     tracker: TaskTracker,
     busy: Mutex<HashSet<SandboxId>>,
     permits: Semaphore,
-    looks: Semaphore,
     wake: Arc<Notify>,
     /// Commands under way here.
     running: Mutex<HashSet<CommandId>>,
@@ -141,7 +138,6 @@ impl Places {
             tracker,
             busy,
             permits,
-            looks: Semaphore::new(LOOKS_AT_ONCE),
             wake,
             running: Mutex::default(),
             orphans_ended: AtomicBool::new(false),
@@ -160,12 +156,17 @@ impl Places {
         if rows.iter().any(|row| place::next(row.place, row.live) == Some(Step::Make)) {
             own.store.place_renew_wanted(own.node.name()).await?;
         }
+        let mut running = Vec::new();
         for row in rows {
             let Some(step) = place::next(row.place, row.live) else { continue };
             if row.due_at.is_some_and(|due| due > now) || !own.begin(&row.id) {
                 continue;
             }
-            report.steps_begun += usize::from(step != Step::Watch);
+            if step == Step::Watch {
+                running.push(row);
+                continue;
+            }
+            report.steps_begun += 1;
             let places = self.clone();
             own.tracker.spawn(async move {
                 let moved = places.0.step(&row, step).await;
@@ -174,6 +175,10 @@ impl Places {
                     places.0.wake.notify_one();
                 }
             });
+        }
+        if !running.is_empty() {
+            let places = self.clone();
+            own.tracker.spawn(async move { places.0.watch_all(&running).await });
         }
         self.run_commands().await?;
         Ok(report)
@@ -254,11 +259,11 @@ impl Shared {
 
     /// Says whether there is something to do next.
     async fn step(&self, row: &Placed, step: Step) -> bool {
-        let permits = if step == Step::Watch { &self.looks } else { &self.permits };
-        let Ok(_permit) = permits.acquire().await else { return false };
+        let Ok(_permit) = self.permits.acquire().await else { return false };
         let done = match step {
             Step::Make => self.make(row).await,
-            Step::Watch => return self.watch_or_tell(row).await,
+            // All of them are looked at together.
+            Step::Watch => return false,
             Step::End => self.end(row).await,
             Step::Remove => self.remove(row).await,
         };
@@ -354,16 +359,37 @@ impl Shared {
         Ok(())
     }
 
-    async fn watch_or_tell(&self, row: &Placed) -> bool {
-        self.watch(row).await.unwrap_or_else(|error| {
+    /// Looks at all of them together: each look alone takes a thread, and many sandboxes are to cost few.
+    async fn watch_all(&self, rows: &[Placed]) {
+        let ids = rows.iter().map(|row| row.id.clone()).collect();
+        let seen = self.provider.inspect_all(ids).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "sandboxes cannot be looked at");
+            Vec::new()
+        });
+        let mut moved = false;
+        let mut seen = seen.into_iter();
+        for row in rows {
+            if let Some(seen) = seen.next() {
+                moved |= self.watch_or_tell(row, seen).await;
+            }
+            self.done(&row.id);
+        }
+        if moved {
+            self.wake.notify_one();
+        }
+    }
+
+    async fn watch_or_tell(&self, row: &Placed, seen: Result<Inspection, sandbox::Error>) -> bool {
+        let watched = async { self.watch(row, seen?).await };
+        watched.await.unwrap_or_else(|error: Error| {
             tracing::warn!(sandbox.id = %row.id, %error, "sandbox {} cannot be looked at", row.id);
             false
         })
     }
 
     /// A running sandbox has its door served; one whose worker has ended without a word has failed.
-    async fn watch(&self, row: &Placed) -> Result<bool, Error> {
-        let (kind, error) = match self.provider.inspect(&row.id).await? {
+    async fn watch(&self, row: &Placed, seen: Inspection) -> Result<bool, Error> {
+        let (kind, error) = match seen {
             Inspection::Running => {
                 if !self.doors.is_open(&row.id) {
                     self.open_door(row).await?;

@@ -121,6 +121,9 @@ pub trait Provider: Send + Sync {
 
     fn inspect<'a>(&'a self, id: &'a SandboxId) -> Doing<'a, Inspection>;
 
+    /// Looks at each of these, for little more than at one. Answers in their order.
+    fn inspect_all<'a>(&'a self, ids: Vec<SandboxId>) -> Doing<'a, Vec<Result<Inspection, Error>>>;
+
     /// Asks the worker to end, and ends everything after the grace. What it left stays.
     fn stop<'a>(&'a self, id: &'a SandboxId, grace: Duration) -> Doing<'a, ()>;
 

@@ -198,7 +198,7 @@ impl Door {
         tokio::select! {
             biased;
             // The log outlives every connection.
-            _ = self.log.send(note) => {}
+            _ = self.log.send(Box::new(note)) => {}
             () = self.cut.cancelled() => {
                 tracing::error!(sandbox.id = %self.sandbox.sandbox_id, "a line of the egress log is lost: it is full");
             }

@@ -34,9 +34,10 @@ pub enum Note {
     Ended(EgressRequest, Option<Denial>),
 }
 
-pub type Log = mpsc::Sender<Note>;
+/// A queue holds room for many notes from the start, and most sandboxes write few: so it holds where they are.
+pub type Log = mpsc::Sender<Box<Note>>;
 
-pub fn channel() -> (Log, mpsc::Receiver<Note>) {
+pub fn channel() -> (Log, mpsc::Receiver<Box<Note>>) {
     mpsc::channel(QUEUE)
 }
 
@@ -73,14 +74,14 @@ impl Writer {
     }
 
     /// Writes until nobody can log any more.
-    pub async fn run(mut self, mut notes: mpsc::Receiver<Note>) {
+    pub async fn run(mut self, mut notes: mpsc::Receiver<Box<Note>>) {
         let mut period = tokio::time::interval(FLUSH_PERIOD);
         period.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 // Full, it takes nothing more until the store has taken what there is.
                 note = notes.recv(), if self.changed.len() < BATCH_MAX => match note {
-                    Some(note) => self.take(note),
+                    Some(note) => self.take(*note),
                     None => break,
                 },
                 _ = period.tick() => {
@@ -91,7 +92,7 @@ impl Writer {
             }
         }
         while let Ok(note) = notes.try_recv() {
-            self.take(note);
+            self.take(*note);
         }
         if tokio::time::timeout(LAST_WORDS, self.flush_stubbornly(period)).await.is_err() {
             let lines = self.changed.len();

@@ -188,6 +188,10 @@ impl Provider for Local {
         Box::pin(self.blocking(move |own| own.look(&id)))
     }
 
+    fn inspect_all<'a>(&'a self, ids: Vec<SandboxId>) -> Doing<'a, Vec<Result<Inspection, Error>>> {
+        Box::pin(self.blocking(move |own| Ok(ids.iter().map(|id| own.look(id)).collect())))
+    }
+
     fn stop<'a>(&'a self, id: &'a SandboxId, grace: Duration) -> Doing<'a, ()> {
         Box::pin(self.end(self.dir(id), grace))
     }
