@@ -93,14 +93,6 @@ impl Changes {
         }
     }
 
-    /// What has changed between the beginning and the last step.
-    pub async fn since_start(&self) -> Result<Vec<Change>, Error> {
-        let State { start, last, large_at_start, large } = &self.state;
-        let mut changes = Patch::between(&self.shadow.git, start, last).await?.changes;
-        changes.extend(scan::compare(large_at_start, large));
-        Ok(changes)
-    }
-
     /// Puts back what has changed since the last step, unless it is to be kept: exploration changes nothing. Names
     /// what was put back. What is kept is part of the next step.
     pub async fn revert(&mut self, keep: &(dyn Fn(&str) -> bool + Sync)) -> Result<Vec<String>, Error> {
@@ -121,12 +113,7 @@ impl Changes {
         self.shadow.make(with_index).await?;
         let found = self.look().await?;
         let tree = self.shadow.write_tree().await?;
-        self.state = State {
-            start: tree.clone(),
-            last: tree,
-            large_at_start: found.large.clone(),
-            large: found.large,
-        };
+        self.state = State { last: tree, large: found.large };
         self.state.write(&self.shadow.dir)
     }
 

@@ -10,12 +10,8 @@ const FILE: &str = "state.json";
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct State {
-    /// The tree that it all began with.
-    pub start: String,
     /// The tree of the last step.
     pub last: String,
-    #[serde(with = "pairs")]
-    pub large_at_start: LargeFiles,
     #[serde(with = "pairs")]
     pub large: LargeFiles,
 }
