@@ -48,17 +48,16 @@ pub fn command_started(launch: &LaunchSpec) -> AgentStarted {
 /// The built-in agent has its task.
 pub fn started(launch: &LaunchSpec, session_id: &str) -> AgentStarted {
     let context = launch.context.as_ref();
-    let mut event = AgentStarted {
+    AgentStarted {
         sdk: Some(launch.agent.kind.as_str().to_owned()),
         model: launch.agent.model.clone(),
         task_description_length: context.map(|context| context.task.description.chars().count() as u64),
         ticket_title: context.and_then(|context| Some(context.ticket.as_ref()?.title.clone())),
         is_resuming: Some(launch.resume.is_some()),
         resumed_session_id: launch.resume.as_ref().map(|resume| resume.session_id.clone()),
+        session_id: Some(session_id.to_owned()),
         ..begun(launch)
-    };
-    event.extra.insert("session_id".to_owned(), session_id.into());
-    event
+    }
 }
 
 fn begun(launch: &LaunchSpec) -> AgentStarted {
@@ -126,15 +125,12 @@ fn completed(launch: &LaunchSpec, done: &Done) -> AgentCompleted {
 }
 
 fn failed(failure: &Failure, figures: Option<&Figures>) -> AgentFailed {
-    let extra = figures.map(|figures| {
-        let told = serde_json::json!({
-            "session_id": figures.session_id, "turns": figures.turns, "cost_usd": figures.cost_usd,
-            "final_output": figures.final_output, "code_committed": figures.committed,
-        });
-        told.as_object().cloned().unwrap_or_default()
-    });
     AgentFailed {
-        extra: extra.unwrap_or_default(),
+        session_id: figures.map(|figures| figures.session_id.clone()),
+        turns: figures.map(|figures| figures.turns),
+        cost_usd: figures.and_then(|figures| Decimal::new(figures.cost_usd)),
+        final_output: figures.map(|figures| figures.final_output.clone()),
+        code_committed: figures.map(|figures| figures.committed),
         error: Some(failure.message.clone()),
         failure_kind: Some(failure.kind.to_string()),
         exit_code: failure.exit_code.map(i64::from),

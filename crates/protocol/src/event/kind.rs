@@ -94,47 +94,65 @@ events! {
     AgentStarted = "agent.started" {
         timestamp: String, sdk: String, model: String, task: String, task_description_length: u64,
         ticket_title: String, resumed_session_id: String, is_resuming: bool, fork_session: bool,
-        spec_phase: String, mode: String,
+        spec_phase: String, mode: String, session_id: String,
     }
-    /// A message has been taken up.
+    /// A message was answered to, or acted on.
     AgentProcessing = "agent.processing" { message_id: String, message_type: String }
+    /// The loop itself has done something: `metadata.subtype` is `compacted` when the conversation was cut.
     AgentSystemMessage = "agent.system_message" { turn: u64, metadata: Value }
-    /// The frame of an answer; its text comes as `agent.message`.
+    /// The frame of an answer; its text comes as `agent.message`. `usage` is as the model told it. Here and below,
+    /// `parent_tool_use_id` names the call that a helper works for.
     AgentAssistantMessage = "agent.assistant_message" {
-        turn: u64, model: String, stop_reason: String, block_count: u64,
+        turn: u64, model: String, stop_reason: String, block_count: u64, message_id: String, usage: Value,
+        parent_tool_use_id: String,
     }
-    AgentMessage = "agent.message" { turn: u64, content: String, content_length: u64 }
+    /// What the agent says.
+    AgentMessage = "agent.message" {
+        turn: u64, content: String, content_length: u64, parent_tool_use_id: String,
+    }
     AgentTextOutput = "agent.text_output" { turn: u64, content: String, content_length: u64 }
     AgentResponse = "agent.response" { turn: u64, content: String, content_length: u64 }
-    AgentThinking = "agent.thinking" { turn: u64, content: String, thinking_type: String }
+    /// What it thinks, as far as the model tells.
+    AgentThinking = "agent.thinking" {
+        turn: u64, content: String, thinking_type: String, parent_tool_use_id: String,
+    }
+    /// What it is told at the beginning.
     AgentUserMessage = "agent.user_message" { turn: u64, content: String, content_length: u64 }
 
+    /// A tool is about to be run.
     AgentToolUse = "agent.tool_use" {
         turn: u64, tool: String, tool_use_id: String, input: Value, event_subtype: String,
+        parent_tool_use_id: String,
     }
+    /// A helper is asked.
     AgentSubagentInvoked = "agent.subagent_invoked" {
         turn: u64, tool: String, tool_use_id: String, input: Value, event_subtype: String,
         subagent_type: String, subagent_description: String, subagent_prompt: String,
     }
+    /// A skill is loaded.
     AgentSkillInvoked = "agent.skill_invoked" {
         turn: u64, tool: String, tool_use_id: String, input: Value, event_subtype: String, skill_name: String,
     }
+    /// What the agent is shown of a call's result.
     AgentToolResult = "agent.tool_result" {
         turn: u64, tool: String, tool_use_id: String, result: String, result_truncated: bool,
-        result_full_length: u64, is_error: bool,
+        result_full_length: u64, is_error: bool, parent_tool_use_id: String,
     }
     AgentUserToolResult = "agent.user_tool_result" {
         turn: u64, tool_use_id: String, result: String, result_truncated: bool,
     }
+    /// A call as a whole, once it is over.
     AgentToolCompleted = "agent.tool_completed" {
         turn: u64, tool: String, tool_use_id: String, tool_input: Value, tool_response: Value, is_error: bool,
-        exit_code: i64, duration_ms: Decimal,
+        exit_code: i64, duration_ms: Decimal, parent_tool_use_id: String,
     }
+    /// A helper has answered.
     AgentSubagentCompleted = "agent.subagent_completed" {
         turn: u64, tool: String, tool_use_id: String, tool_input: Value, tool_response: Value, is_error: bool,
         subagent_type: String, description: String, subagent_prompt: String, subagent_result: Value,
         subagent_usage: Value, subagent_cost_usd: Decimal, subagent_duration_ms: Decimal,
     }
+    /// A skill was loaded.
     AgentSkillCompleted = "agent.skill_completed" {
         turn: u64, tool: String, tool_use_id: String, tool_input: Value, tool_response: Value, is_error: bool,
         skill_name: String,
@@ -146,10 +164,12 @@ events! {
         full_diff_available: bool, full_diff_size: u64,
     }
 
+    /// The agent has come to a halt: done, interrupted, out of money, or failed.
     AgentTurnComplete = "agent.turn_complete" {
         num_turns: u64, total_cost_usd: Decimal, session_id: String, is_error: bool, duration_ms: Decimal,
         duration_api_ms: Decimal,
     }
+    /// What came of it, in the agent's words.
     AgentResult = "agent.result" {
         result: String, num_turns: u64, total_cost_usd: Decimal, session_id: String, is_error: bool,
     }
@@ -164,14 +184,21 @@ events! {
         ci_status: Value, timestamp: String, spec_phase: String, phase_data: Value, phases_completed: Value,
         failed_phase: String, error: String, failure_kind: String, sync_summary: Value, continuous: bool,
     }
-    AgentFailed = "agent.failed" { error: String, failure_kind: String, exit_code: i64, signal: i64 }
+    /// The attempt came to nothing; what was made until then is on the branch all the same.
+    AgentFailed = "agent.failed" {
+        error: String, failure_kind: String, exit_code: i64, signal: i64, session_id: String, turns: u64,
+        cost_usd: Decimal, final_output: String, code_committed: bool,
+    }
     /// An error of the run as a whole; `phase` says in which part of it, `fatal` that it ended the run.
     AgentError = "agent.error" {
         error: String, phase: String, fatal: bool, failure_kind: String, traceback: String,
         message_type: String, content_length: u64,
     }
+    /// An answer of the model did not come; it is asked again after `retry_delay_ms`. An `attempts_max` of 0 says that time
+    /// is the limit.
     AgentStreamError = "agent.stream_error" {
-        error: String, error_type: StreamErrorType, turn: u64, final_output_length: u64,
+        error: String, error_type: StreamErrorType, turn: u64, final_output_length: u64, attempt: u64,
+        attempts_max: u64, retry_delay_ms: u64, status_code: u64, parent_tool_use_id: String,
     }
 
     /// The agent has nothing to do until somebody speaks.
@@ -197,6 +224,7 @@ events! {
 
     // Runs of several iterations.
 
+    /// A run of several iterations begins.
     ContinuousStarted = "continuous.started" {
         goal: String, limits: Value, completion_signal: String, completion_threshold: u64,
         validation_requirements: Value,

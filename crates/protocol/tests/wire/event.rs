@@ -243,3 +243,22 @@ proptest! {
         prop_assert_eq!(payload.to_value().unwrap(), serde_json::from_str::<Value>(data.get()).unwrap());
     }
 }
+
+#[test]
+fn the_catalogue_lists_every_kind_with_every_field() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocol.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let page = page.split("## The catalogue of events").nth(1).unwrap();
+    let common = ["task_id", "agent_id", "sandbox_id", "spec_id"];
+    let state = page.split("The state of a run of several iterations").nth(1).unwrap();
+    for kind in EventKind::ALL {
+        let start = format!("| `{kind}` |");
+        let row = page.lines().find(|line| line.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("docs/protocol.md does not list {kind}"));
+        let shared = if row.contains("and the state") { state } else { "" };
+        for field in kind.fields().into_iter().filter(|field| !common.contains(field)) {
+            let named = format!("`{field}`");
+            assert!(row.contains(&named) || shared.contains(&named), "{kind}: {named} is not in its row");
+        }
+    }
+}

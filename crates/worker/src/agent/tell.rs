@@ -11,7 +11,7 @@ use omoi_protocol::{
     },
     outcome::Tokens,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     model::{Answer, Progress},
@@ -49,21 +49,16 @@ impl Tell {
         self.outbox.push(event);
     }
 
-    fn extra(&self) -> Map<String, Value> {
-        self.parent.iter().map(|parent| ("parent_tool_use_id".to_owned(), json!(parent))).collect()
-    }
-
     /// The frame of an answer, then its texts. Its calls are told of when they are made.
     pub fn answer(&self, turn: u64, answer: &Answer) {
-        let mut extra = self.extra();
-        extra.insert("message_id".to_owned(), json!(answer.id));
-        extra.insert("usage".to_owned(), clip(&answer.raw_usage));
         self.push(AgentAssistantMessage {
             turn: Some(turn),
             model: Some(answer.model.clone()),
             stop_reason: Some(answer.stop.as_str().to_owned()),
             block_count: Some(answer.content.len() as u64),
-            extra,
+            message_id: Some(answer.id.clone()),
+            usage: Some(clip(&answer.raw_usage)),
+            parent_tool_use_id: self.parent.clone(),
             ..AgentAssistantMessage::default()
         });
         for block in &answer.content {
@@ -72,14 +67,14 @@ impl Tell {
                     turn: Some(turn),
                     content_length: Some(text.chars().count() as u64),
                     content: Some(cut(text, TEXT_CHARS_MAX)),
-                    extra: self.extra(),
+                    parent_tool_use_id: self.parent.clone(),
                     ..AgentMessage::default()
                 }),
                 Block::Thinking { thinking, .. } if !thinking.trim().is_empty() => self.push(AgentThinking {
                     turn: Some(turn),
                     content: Some(cut(thinking, TEXT_CHARS_MAX)),
                     thinking_type: Some("extended_thinking".to_owned()),
-                    extra: self.extra(),
+                    parent_tool_use_id: self.parent.clone(),
                     ..AgentThinking::default()
                 }),
                 _ => {}
@@ -101,7 +96,6 @@ impl Tell {
                 tool: Some(tool),
                 tool_use_id: Some(id),
                 input: Some(input),
-                extra: self.extra(),
                 ..AgentSubagentInvoked::default()
             }),
             "Skill" => self.push(AgentSkillInvoked {
@@ -111,7 +105,6 @@ impl Tell {
                 tool: Some(tool),
                 tool_use_id: Some(id),
                 input: Some(input),
-                extra: self.extra(),
                 ..AgentSkillInvoked::default()
             }),
             _ => self.push(AgentToolUse {
@@ -120,7 +113,7 @@ impl Tell {
                 tool: Some(tool),
                 tool_use_id: Some(id),
                 input: Some(input),
-                extra: self.extra(),
+                parent_tool_use_id: self.parent.clone(),
                 ..AgentToolUse::default()
             }),
         }
@@ -137,12 +130,12 @@ impl Tell {
             result_truncated: Some(length > RESULT_CHARS_MAX),
             result_full_length: Some(length as u64),
             is_error: Some(done.is_error),
-            extra: self.extra(),
+            parent_tool_use_id: self.parent.clone(),
             ..AgentToolResult::default()
         });
         let (tool, tool_use_id) = (Some(call.name.to_owned()), Some(call.id.to_owned()));
         let (tool_input, tool_response) = (Some(clip(call.input)), Some(clip(&done.response)));
-        let (turn, is_error, extra) = (Some(turn), Some(done.is_error), self.extra());
+        let (turn, is_error) = (Some(turn), Some(done.is_error));
         match (call.name, report) {
             ("Task", Some(Report { asked, usage })) => self.push(AgentSubagentCompleted {
                 subagent_type: Some(asked.subagent_type.clone()),
@@ -157,7 +150,6 @@ impl Tell {
                 tool_input,
                 tool_response,
                 is_error,
-                extra,
                 ..AgentSubagentCompleted::default()
             }),
             ("Skill", _) => self.push(AgentSkillCompleted {
@@ -168,7 +160,6 @@ impl Tell {
                 tool_input,
                 tool_response,
                 is_error,
-                extra,
                 ..AgentSkillCompleted::default()
             }),
             _ => self.push(AgentToolCompleted {
@@ -180,7 +171,7 @@ impl Tell {
                 tool_input,
                 tool_response,
                 is_error,
-                extra,
+                parent_tool_use_id: self.parent.clone(),
                 ..AgentToolCompleted::default()
             }),
         }
@@ -194,7 +185,6 @@ impl Tell {
                 command_id,
                 argv: Some(argv.to_vec()),
                 cwd: Some(cwd.display().to_string()),
-                extra: self.extra(),
                 ..CommandStarted::default()
             }),
             Piece::Output { stream, text, lossy, dropped_bytes } => self.push(CommandOutput {
@@ -203,7 +193,6 @@ impl Tell {
                 text: Some((*text).to_owned()),
                 lossy: lossy.then_some(true),
                 dropped_bytes: *dropped_bytes,
-                extra: self.extra(),
                 ..CommandOutput::default()
             }),
             Piece::Ended { exit_code, signal, duration, output_bytes, dropped_bytes } => {
@@ -214,7 +203,6 @@ impl Tell {
                     duration_ms: Some(duration.as_millis() as u64),
                     output_bytes: Some(*output_bytes),
                     dropped_bytes: Some(*dropped_bytes).filter(|dropped| *dropped > 0),
-                    extra: self.extra(),
                     ..CommandCompleted::default()
                 })
             }
@@ -224,16 +212,15 @@ impl Tell {
     /// Something of the way to the model: a call that is made again.
     pub fn progress(&self, turn: u64, progress: &Progress<'_>) {
         let Progress::Retrying { attempt, attempts_max, delay, status, error } = progress else { return };
-        let mut extra = self.extra();
-        extra.insert("attempt".to_owned(), json!(attempt));
-        extra.insert("attempts_max".to_owned(), json!(attempts_max));
-        extra.insert("retry_delay_ms".to_owned(), json!(delay.as_millis() as u64));
-        extra.insert("status_code".to_owned(), json!(status));
         self.push(AgentStreamError {
             turn: Some(turn),
             error: Some(error.clone()),
             error_type: Some(StreamErrorType::Other("model".to_owned())),
-            extra,
+            attempt: Some(u64::from(*attempt)),
+            attempts_max: Some(u64::from(*attempts_max)),
+            retry_delay_ms: Some(delay.as_millis() as u64),
+            status_code: status.map(u64::from),
+            parent_tool_use_id: self.parent.clone(),
             ..AgentStreamError::default()
         });
     }
