@@ -88,6 +88,11 @@ impl House {
         Ok(Some(Branch { commits, has_file: code == 0 }))
     }
 
+    /// Whether nothing will be left of it.
+    pub fn is_passing(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.dir.is_some())
+    }
+
     pub fn mirrors(&self) -> Option<std::path::PathBuf> {
         std::path::absolute(self.config.data_dir.join("mirrors")).ok()
     }

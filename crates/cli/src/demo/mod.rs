@@ -22,7 +22,7 @@ use crate::{
     failure::{Code, FAILED, Failure, INTERRUPTED, Stop},
     project,
     run::{Errand, How, Status},
-    sandbox::follow::Follow,
+    sandbox::{follow::Follow, watch::never_was},
     serve::Signals,
     settings::{Settings, flag},
 };
@@ -151,7 +151,10 @@ async fn play(cx: &Context, house: &House, signals: &mut Signals) -> Result<Proo
 
 async fn watch(cx: &Context, house: &House, errand: &Errand) -> Result<Proof> {
     let client = &house.client;
-    let summary = errand.watch(cx, client).await?;
+    let mut summary = errand.watch(cx, client).await?;
+    if house.is_passing() {
+        summary.fetch = None;
+    }
     if !cx.out.is_json() {
         cx.out.line(&format!("\n{}", summary.text()))?;
     }
@@ -215,7 +218,8 @@ async fn gone(client: &Client, id: &SandboxId) -> Result<Sandbox> {
     let give_up = Instant::now() + GONE_MAX;
     loop {
         let sandbox = client.sandbox_get(id).await?;
-        if matches!(sandbox.place, Place::Gone | Place::None) || Instant::now() > give_up {
+        let gone = matches!(sandbox.place, Place::Gone | Place::None) || never_was(&sandbox);
+        if gone || Instant::now() > give_up {
             return Ok(sandbox);
         }
         sleep(LOOK_EVERY).await;

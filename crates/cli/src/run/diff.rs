@@ -5,14 +5,17 @@ use owo_colors::Style as Paint;
 use crate::out::{Style, clean};
 
 const LINES_MAX: usize = 12;
+/// So few more are shown rather than counted.
+const LINES_SPARE: usize = 3;
 const LINE_CHARS_MAX: usize = 160;
 
 /// What was added and removed, hunk by hunk; names of files and the rest of the head are left out.
 pub fn small(diff: &str, style: Style) -> Vec<String> {
     let lines: Vec<&str> = diff.lines().skip_while(|line| !line.starts_with("@@")).collect();
-    let mut shown: Vec<String> = lines.iter().take(LINES_MAX).map(|line| paint(line, style)).collect();
-    if lines.len() > LINES_MAX {
-        let more = format!("… {} more lines", lines.len() - LINES_MAX);
+    let count = if lines.len() <= LINES_MAX + LINES_SPARE { lines.len() } else { LINES_MAX };
+    let mut shown: Vec<String> = lines[..count].iter().map(|line| paint(line, style)).collect();
+    if lines.len() > count {
+        let more = format!("… {} more lines", lines.len() - count);
         shown.push(style.paint(&more, Paint::new().dimmed()));
     }
     shown

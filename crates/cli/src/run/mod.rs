@@ -130,7 +130,7 @@ impl Errand {
         let new = NewTask {
             project_id: Some(project.id.clone()),
             ticket_id: None,
-            title: short(text, TITLE_CHARS_MAX),
+            title: short(text.trim().lines().next().unwrap_or_default(), TITLE_CHARS_MAX),
             description: text.to_owned(),
             task_type: "implementation".to_owned(),
             phase_id: "PHASE_IMPLEMENTATION".to_owned(),

@@ -86,11 +86,11 @@ impl Summary {
         };
         let error = known.error.or(task.error_message.clone()).or(failure.map(str::to_owned));
         let error = error.or(sandbox.place_error.clone()).or(sandbox.end_reason.clone());
-        let reference = match (&sandbox.kept, &sandbox.branch_name) {
-            (Some(kept), _) if kept.kept => kept.reference.clone(),
-            (_, Some(branch)) if !known.commits.is_empty() => Some(branch.clone()),
-            _ => None,
-        };
+        // What the branch has not all of lies elsewhere.
+        let aside = sandbox.kept.as_ref().and_then(|kept| kept.reference.clone().filter(|_| kept.kept));
+        let aside = aside.filter(|name| !name.starts_with("refs/heads/"));
+        let on_branch = sandbox.branch_name.clone().filter(|_| !known.commits.is_empty());
+        let reference = aside.clone().or(on_branch);
         let files = known.files.into_iter();
         Self {
             status,
@@ -112,7 +112,7 @@ impl Summary {
             fetch: reference.map(|name| fetch(client.url(), project, &name, mirrors.as_deref())),
             isolation: sandbox.isolation.clone().unwrap_or_default(),
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-            kept: kept(sandbox).filter(|_| sandbox.kept.as_ref().is_some_and(|kept| kept.kept)),
+            kept: kept(sandbox).filter(|_| aside.is_some()),
             isolated: isolation(sandbox),
             never_was: sandbox.started_at.is_none() && sandbox.status == SandboxStatus::Failed,
         }

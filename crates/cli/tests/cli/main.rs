@@ -10,6 +10,7 @@ mod postgres;
 mod program;
 mod server;
 
+mod demo;
 mod image;
 mod local;
 mod run;

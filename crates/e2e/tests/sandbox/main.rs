@@ -8,6 +8,7 @@ mod traces;
 
 mod conformance;
 mod crash;
+mod demo;
 mod hostile;
 mod model;
 mod preserve;

@@ -88,6 +88,10 @@ impl Omoi {
         &self.served.as_ref().expect("it runs").url
     }
 
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     /// `kill -9` of the server alone.
     pub async fn kill(&mut self) {
         self.served.take().expect("it runs").child.kill().await.unwrap();

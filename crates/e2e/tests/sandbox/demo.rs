@@ -1,0 +1,78 @@
+//! The demo and `omoi run` from end to end: a scripted model, and everything else as it is for anybody.
+
+use std::{path::Path, process::Stdio};
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::{
+    git::Repository,
+    omoi::{As, Omoi, bin},
+};
+
+/// The program with nothing of ours in its environment.
+fn omoi(args: &[&str], dir: &Path) -> Command {
+    #[expect(clippy::disallowed_methods, reason = "the program under test")]
+    let mut command = Command::new(bin("omoi"));
+    command
+        .args(args)
+        .env_clear()
+        .env("HOME", dir)
+        .env("TMPDIR", dir)
+        .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
+    command.current_dir(dir).stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_demo_proves_itself_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = omoi(&["demo", "--exit", "--json"], dir.path()).output().await.unwrap();
+    let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    let proof: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert_eq!((said.status.code(), &proof["status"]), (Some(0), &json!("completed")), "{proof}\n{err}");
+    assert_eq!(proof["result"], "126410606437752");
+    let changes: Vec<_> =
+        proof["files_changed"].as_array().unwrap().iter().map(|file| &file["change_type"]).collect();
+    assert_eq!(changes, [&json!("created"), &json!("modified")]);
+    assert!(!proof["commits"].as_array().unwrap().is_empty());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_hands_back_a_branch_that_its_last_line_fetches() {
+    let server = Omoi::start(As::Root).await;
+    let repository = Repository::small();
+    let path = repository.path().to_str().unwrap();
+    let args = ["run", "Compute C(50,25)", "--project", path, "--model", "scripted/binomial", "--json"];
+    let mut run = omoi(&args, server.path());
+    run.env("OMOI_URL", server.url()).env("OMOI_TOKEN", server.token());
+    let said = run.env("OMOI_DATA_DIR", server.data()).output().await.unwrap();
+    let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    let summary: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert_eq!((said.status.code(), &summary["status"]), (Some(0), &json!("completed")), "{summary}\n{err}");
+
+    // From the mirror where it can be read, and from the server where it cannot.
+    let through_server = format!(
+        "git -c http.extraHeader=\"Authorization: Bearer $OMOI_TOKEN\" fetch {}/git/{}.git {}",
+        server.url(),
+        summary["project_id"].as_str().unwrap(),
+        summary["branch"].as_str().unwrap()
+    );
+    let from_mirror = summary["fetch"].as_str().unwrap();
+    assert!(from_mirror.starts_with("git fetch /"), "{from_mirror}");
+    for line in [from_mirror, &through_server] {
+        let script = format!("{line} && git cat-file -e FETCH_HEAD:binomial.py && git rev-parse FETCH_HEAD");
+        #[expect(clippy::disallowed_methods, reason = "a person's shell")]
+        let mut shell = Command::new("/bin/sh");
+        shell.arg("-c").arg(&script).current_dir(repository.path()).env("OMOI_TOKEN", server.token());
+        let fetched = shell.env("NO_PROXY", "127.0.0.1").output().await.unwrap();
+        let tip = String::from_utf8_lossy(&fetched.stdout);
+        assert_eq!(
+            json!(tip.trim()),
+            summary["commits"][0],
+            "{script}\n{}",
+            String::from_utf8_lossy(&fetched.stderr)
+        );
+    }
+}
