@@ -83,6 +83,10 @@ impl Args {
         let played = play(cx, &house, &mut signals).await;
         let verdict = tell(cx, played);
         let Some(own) = house.own else { return verdict };
+        if verdict.as_ref().is_err_and(|error| error.downcast_ref() == Some(&Code(INTERRUPTED))) {
+            own.stop().await?;
+            return verdict;
+        }
         if let Some(failure) = verdict.as_ref().err().and_then(Failure::of) {
             cx.out.failure(&failure);
         }
@@ -92,7 +96,8 @@ impl Args {
                 "\nOmoi goes on serving at {url} until Ctrl-C\n\n  export OMOI_URL={url} OMOI_TOKEN={token}"
             )
         })?;
-        signals.next().await;
+        // A Ctrl-C that was meant for the run has been answered.
+        Signals::catch()?.next().await;
         own.stop().await?;
         verdict.map_err(|error| error.downcast_ref::<Code>().map_or(Code(FAILED), |code| Code(code.0)).into())
     }
