@@ -104,7 +104,7 @@ fn told_once(error: &anyhow::Error) -> String {
 }
 
 /// An end of which everything is said: by a command in a sandbox, whose code is passed on.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Code(pub u8);
 
 impl fmt::Display for Code {

@@ -22,7 +22,7 @@ use crate::{
     failure::{Code, FAILED, Failure, INTERRUPTED, Stop},
     project,
     run::{Errand, How, Status},
-    sandbox::follow::Follow,
+    sandbox::{follow::Follow, watch::never_was},
     serve::Signals,
     settings::{Settings, flag},
 };
@@ -83,6 +83,10 @@ impl Args {
         let played = play(cx, &house, &mut signals).await;
         let verdict = tell(cx, played);
         let Some(own) = house.own else { return verdict };
+        if verdict.as_ref().is_err_and(|error| error.downcast_ref() == Some(&Code(INTERRUPTED))) {
+            own.stop().await?;
+            return verdict;
+        }
         if let Some(failure) = verdict.as_ref().err().and_then(Failure::of) {
             cx.out.failure(&failure);
         }
@@ -92,7 +96,8 @@ impl Args {
                 "\nOmoi goes on serving at {url} until Ctrl-C\n\n  export OMOI_URL={url} OMOI_TOKEN={token}"
             )
         })?;
-        signals.next().await;
+        // A Ctrl-C that was meant for the run has been answered.
+        Signals::catch()?.next().await;
         own.stop().await?;
         verdict.map_err(|error| error.downcast_ref::<Code>().map_or(Code(FAILED), |code| Code(code.0)).into())
     }
@@ -218,7 +223,8 @@ async fn gone(client: &Client, id: &SandboxId) -> Result<Sandbox> {
     let give_up = Instant::now() + GONE_MAX;
     loop {
         let sandbox = client.sandbox_get(id).await?;
-        if matches!(sandbox.place, Place::Gone | Place::None) || Instant::now() > give_up {
+        let gone = matches!(sandbox.place, Place::Gone | Place::None) || never_was(&sandbox);
+        if gone || Instant::now() > give_up {
             return Ok(sandbox);
         }
         sleep(LOOK_EVERY).await;

@@ -50,7 +50,7 @@ pub struct Summary {
     #[serde(skip)]
     kept: Option<String>,
     #[serde(skip)]
-    isolated: String,
+    isolated: Option<String>,
     #[serde(skip)]
     never_was: bool,
 }
@@ -113,7 +113,7 @@ impl Summary {
             isolation: sandbox.isolation.clone().unwrap_or_default(),
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             kept: kept(sandbox).filter(|_| aside.is_some()),
-            isolated: isolation(sandbox),
+            isolated: sandbox.isolation.as_ref().map(|_| isolation(sandbox)),
             never_was: sandbox.started_at.is_none() && sandbox.status == SandboxStatus::Failed,
         }
     }
@@ -132,10 +132,12 @@ impl Summary {
         };
         let micro = (self.cost_usd * 1e6).round() as i64;
         let took = jiff::SignedDuration::from_millis(i64::try_from(self.duration_ms).unwrap_or(i64::MAX));
+        let after =
+            if self.status == Status::Detached { String::new() } else { format!(" in {}", span(took)) };
         fields([
-            ("task", Some(format!("{} {status} in {}", self.task_id, span(took)))),
+            ("task", Some(format!("{} {status}{after}", self.task_id))),
             ("sandbox", Some(self.sandbox_id.to_string())),
-            ("isolation", Some(self.isolated.clone())),
+            ("isolation", self.isolated.clone()),
             ("branch", self.branch.clone()),
             ("commits", some(commits, " ")),
             ("files", some(files, "\n")),

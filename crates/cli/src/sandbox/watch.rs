@@ -144,7 +144,7 @@ fn is_kept(sandbox: &Sandbox) -> bool {
 }
 
 /// It could not be made, so that there is nothing to keep.
-fn never_was(sandbox: &Sandbox) -> bool {
+pub fn never_was(sandbox: &Sandbox) -> bool {
     sandbox.place == Place::Wanted && sandbox.isolation.is_none() && sandbox.status == SandboxStatus::Failed
 }
 

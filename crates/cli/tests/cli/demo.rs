@@ -9,13 +9,13 @@ use crate::program::{Dir, finish};
 fn a_demo_that_cannot_be_shown_says_so_in_one_object_and_leaves_nothing() {
     let dir = Dir::new();
     let mut demo = dir.omoi(&["demo", "--exit", "--json"]);
-    let demo = demo.env("OMOI_SANDBOX_LAUNCHER", "/nowhere/omoi-launcher").env("TMPDIR", dir.path());
+    let demo = demo.env("OMOI_SANDBOX_IMAGE", "not-there").env("TMPDIR", dir.path());
     let said = finish(demo.env("OMOI_DATABASE_URL", "postgres://nobody@127.0.0.1:9/not-used"));
     assert_eq!(said.code, 1, "{}", said.stderr);
     let proof: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(proof["status"], "failed");
     let error = proof["error"].as_str().unwrap();
-    assert!(error.contains("not completed") && error.contains("/nowhere/omoi-launcher"), "{error}");
+    assert!(error.contains("not completed") && error.contains("not-there"), "{error}");
     assert!(proof["task_id"].is_string() && proof["sandbox_id"].is_string(), "{proof}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
 }
