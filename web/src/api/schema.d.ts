@@ -1202,7 +1202,7 @@ export interface components {
         };
         /** @description What the worker tells of a message it was handed. */
         MessageReport: {
-            /** @description `injected` or `acknowledged`. */
+            /** @description `delivered` (the worker still has it, the agent is busy), `injected` or `acknowledged`. */
             state: components["schemas"]["MessageState"];
         };
         /** @enum {string} */

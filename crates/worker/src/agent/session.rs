@@ -455,7 +455,7 @@ impl<'a> Session<'a> {
                 }
             }
             Err(error) => {
-                self.parts.tell.push(trouble(&format!("changes of the work tree cannot be seen: {error}")))
+                self.parts.tell.push(trouble(&format!("changes of the work tree cannot be seen: {error}")));
             }
         }
         for note in changes.notes() {

@@ -56,7 +56,7 @@ impl Steering {
     /// All that wait, oldest first. An interrupt that is among them is no longer one.
     pub fn drain(&self) -> Vec<Message> {
         let mut queue = self.queue();
-        self.interrupt.send_if_modified(|interrupt| std::mem::take(interrupt));
+        self.interrupt.send_if_modified(std::mem::take);
         queue.messages.drain(..).collect()
     }
 

@@ -204,7 +204,7 @@ impl Tell {
                     output_bytes: Some(*output_bytes),
                     dropped_bytes: Some(*dropped_bytes).filter(|dropped| *dropped > 0),
                     ..CommandCompleted::default()
-                })
+                });
             }
         }
     }

@@ -29,7 +29,6 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-#[allow(unused_imports)]
 pub use self::{
     kind::Effect,
     reach::is_note,
