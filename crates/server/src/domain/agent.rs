@@ -274,7 +274,7 @@ mod tests {
             match named {
                 None => assert_eq!(refused, None, "{settings}"),
                 Some(name) => {
-                    assert!(refused.as_ref().is_some_and(|why| why.starts_with(name)), "{refused:?}")
+                    assert!(refused.as_ref().is_some_and(|why| why.starts_with(name)), "{refused:?}");
                 }
             }
         }
