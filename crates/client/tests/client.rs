@@ -199,6 +199,25 @@ async fn lists_are_asked_for_with_what_is_wanted_and_nothing_else() {
     assert_eq!(script.paths(), asked.map(|path| format!("GET /api/v1{path}")));
 }
 
+#[tokio::test]
+async fn a_part_of_a_log_that_belongs_elsewhere_says_where_to_go_on() {
+    let gap =
+        json!({ "status": 409, "title": "Conflict", "code": "transcript_gap", "detail": "a gap", "size": 7 });
+    let answers = [
+        status(503),
+        axum::Json(json!({ "session_id": "s", "size": 5 })).into_response(),
+        (StatusCode::CONFLICT, axum::Json(gap)).into_response(),
+        problem(409, "transcript_conflict", None),
+    ];
+    let (client, script) = Script::start(answers).await;
+    let id: SandboxId = "sbx-1".parse().unwrap();
+    assert_eq!(client.transcript_append(&id, "s", 0, b"hello").await.unwrap(), 5);
+    assert_eq!(script.paths(), ["POST /api/v1/sandboxes/sbx-1/transcript"; 2], "a repeat is harmless");
+    let misplaced = client.transcript_append(&id, "s", 9, b"!").await.unwrap_err();
+    assert_eq!((misplaced.code(), misplaced.size()), (Some("transcript_gap"), Some(7)));
+    assert_eq!(client.transcript_append(&id, "s", 0, b"x").await.unwrap_err().size(), None);
+}
+
 /// Frames as the server sends them, and the end of the connection.
 fn frames(text: String) -> Response {
     ([("content-type", "text/event-stream")], Body::from(text)).into_response()
