@@ -1,7 +1,11 @@
 //! The built-in agent in real sandboxes, with a model that plays scenarios: what it makes comes back, what is said to it
 //! reaches it, and neither a killed server nor a killed worker loses anything.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use omoi_protocol::{ProjectId, SandboxId, TaskId, live::LiveEvent};
 use serde_json::{Value, json};
@@ -215,7 +219,7 @@ async fn what_is_said_reaches_a_busy_agent_and_an_interrupt_ends_what_it_does() 
     assert_eq!(omoi.message_state(&sandbox, &message).await, "delivered");
     omoi.until_state(&sandbox, &message, "acknowledged").await;
     let events = omoi.stored(&sandbox).await;
-    let place = |is_it: &dyn Fn(&Value) -> bool| events.iter().position(|event| is_it(event)).unwrap();
+    let place = |is_it: &dyn Fn(&Value) -> bool| events.iter().position(is_it).unwrap();
     let call_done = place(&|event| event["event_type"] == "agent.tool_completed");
     let injected = place(&|event| {
         event["event_type"] == "agent.message_injected"
@@ -230,20 +234,7 @@ async fn what_is_said_reaches_a_busy_agent_and_an_interrupt_ends_what_it_does() 
     );
 
     // An interrupt does not wait for the sixty seconds.
-    let long = |event: &LiveEvent| {
-        event.event_type == "command.started"
-            && data(event)["command_id"].as_str().is_some_and(|id| id.contains("_waits_"))
-    };
-    let mut seen = 0;
-    while seen < 2 {
-        seen = omoi
-            .until(&sandbox, |event| long(event))
-            .await
-            .iter()
-            .filter(|event| long(event))
-            .count()
-            .max(count_calls(&omoi, &sandbox).await);
-    }
+    omoi.until(&sandbox, is_second_call()).await;
     let asked = Instant::now();
     let interrupt = omoi.say(&sandbox, "interrupt", "stop that").await;
     omoi.until_event(&sandbox, "agent.interrupted").await;
@@ -272,8 +263,10 @@ async fn what_is_said_reaches_a_busy_agent_and_an_interrupt_ends_what_it_does() 
     assert_heartbeats(&events);
 }
 
-async fn count_calls(omoi: &Omoi, sandbox: &SandboxId) -> usize {
-    of(&omoi.stored(sandbox).await, "command.started").len()
+/// The second command that waits.
+fn is_second_call() -> impl Fn(&LiveEvent) -> bool {
+    let calls = AtomicUsize::new(0);
+    move |event| event.event_type == "command.started" && calls.fetch_add(1, Ordering::Relaxed) == 1
 }
 
 /// One a second, whatever the agent was doing; three are let go for a slow machine.

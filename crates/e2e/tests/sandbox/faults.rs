@@ -79,6 +79,7 @@ struct Run {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_fails_the_log_is_gapless_messages_come_once_and_the_branch_holds_what_events_say() {
+    #[expect(clippy::disallowed_methods, reason = "a test has no main")]
     let count =
         std::env::var("OMOI_FAULT_SCHEDULES").ok().and_then(|count| count.parse().ok()).unwrap_or(DEFAULT);
     for first in (0..count).step_by(AT_ONCE as usize) {
