@@ -147,8 +147,7 @@ async fn play(cx: &Context, house: &House, signals: &mut Signals) -> Result<Proo
         }),
         () = signals.terminated() => Err(Code(INTERRUPTED).into()),
     };
-    let ended = client.sandbox_get(&errand.sandbox.id).await.is_ok_and(|sandbox| !sandbox.status.is_live());
-    if !ended && !matches!(&watched, Ok(proof) if proof.is_detached()) {
+    if !matches!(&watched, Ok(proof) if proof.is_detached()) {
         end(client, &errand.sandbox.id).await?;
     }
     watched
@@ -212,9 +211,12 @@ fn tell(cx: &Context, played: Result<Proof>) -> Result<()> {
     }
 }
 
+/// Ends a sandbox that has not ended by itself, and waits until nothing is left of it.
 async fn end(client: &Client, id: &SandboxId) -> Result<()> {
-    let reason = Reason { reason: Some("the demo is over".to_owned()) };
-    client.sandbox_terminate(id, &reason).await?;
+    if client.sandbox_get(id).await?.status.is_live() {
+        let reason = Reason { reason: Some("the demo is over".to_owned()) };
+        client.sandbox_terminate(id, &reason).await?;
+    }
     gone(client, id).await.map(|_| ())
 }
 
