@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use omoi_protocol::{
     ProviderKind,
     agent::{Heartbeat, NewAgent},
+    launch::PlainEnv,
     message::{MessageReport, NewMessage},
     project::{NewProject, ProjectPatch},
     result::NewResult,
@@ -13,6 +14,7 @@ use omoi_protocol::{
     ticket::{NewTicket, TicketPatch},
     token::NewToken,
 };
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::domain::{agent, author, budget, egress::Settings, limit};
@@ -60,16 +62,36 @@ fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String>
 
 const SETUP_BYTES_MAX: usize = 20_000;
 
-/// What a project's settings say of the network, of its agent and of money must be readable.
-fn settings(settings: &Map<String, Value>) -> Result<(), String> {
-    Settings::parse(settings).map_err(|error| error.to_string())?;
-    match settings.get("setup") {
-        None | Some(Value::Null) => {}
+/// What a project's settings say of the sandboxes themselves. One that cannot be read would drop the others at launch.
+fn places(settings: &Map<String, Value>) -> Result<(), String> {
+    let given = |name: &str| settings.get(name).filter(|value| !value.is_null());
+    match given("setup") {
+        None => {}
         Some(Value::String(setup)) if setup.len() <= SETUP_BYTES_MAX && !setup.contains('\0') => {}
         Some(_) => {
             return Err(format!("settings.setup must be a shell command of at most {SETUP_BYTES_MAX} bytes"));
         }
     }
+    if given("image")
+        .is_some_and(|image| !image.as_str().is_some_and(|image| (1..=200).contains(&image.len())))
+    {
+        return Err("settings.image must be the name of an image".to_owned());
+    }
+    for name in ["memory_gb", "cpu", "disk_gb"] {
+        if given(name).is_some_and(|size| !size.as_u64().is_some_and(|size| (1..=1024).contains(&size))) {
+            return Err(format!("settings.{name} must be a whole number from 1 to 1024"));
+        }
+    }
+    match given("env") {
+        None => Ok(()),
+        Some(env) => PlainEnv::deserialize(env).map(drop).map_err(|error| format!("settings.env: {error}")),
+    }
+}
+
+/// What a project's settings say of the network, of its agent and of money must be readable.
+fn settings(settings: &Map<String, Value>) -> Result<(), String> {
+    Settings::parse(settings).map_err(|error| error.to_string())?;
+    places(settings)?;
     agent::check("settings", settings)?;
     author::check(settings)?;
     budget::check(settings)

@@ -86,6 +86,12 @@ on_both! {
             json!({ "name": "x", "max_concurrent": -1 }),
             json!({ "name": "x", "default_branch": "" }),
             json!({ "name": "x", "settings": [] }),
+            json!({ "name": "x", "settings": { "setup": ["make"] } }),
+            json!({ "name": "x", "settings": { "memory_gb": 0 } }),
+            json!({ "name": "x", "settings": { "cpu": "two" } }),
+            json!({ "name": "x", "settings": { "image": "" } }),
+            json!({ "name": "x", "settings": { "env": { "API_KEY": "hidden" } } }),
+            json!({ "name": "x", "settings": { "env": { "1": "x" } } }),
             json!({ "name": "x", "nmae": "y" }),
         ] {
             app.post("/api/v1/projects", body).await.refused(422, "validation_failed");
