@@ -415,3 +415,54 @@ steps:
     let branch = task["branch_name"].as_str().unwrap();
     assert_eq!(mirror.git(&["diff", "--name-only", "main", branch]), "notes/found.md");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_without_money_waits_for_a_person_and_goes_on_when_there_is_some() {
+    let scenario = r#"
+about: every answer costs dearly
+price: { input: 100, output: 100 }
+steps:
+  - name: write
+    say: "Step {n}."
+    call: { tool: Write, input: { file_path: "made/{n}.txt", content: "step {n}\n" } }
+    repeat: 6
+  - name: end
+    say: All is made.
+    end: true
+"#;
+    let omoi = Omoi::with_scenarios(&[("dear", scenario)]).await;
+    let project = omoi.small_project_with(json!({ "budget_usd": 0.3 })).await;
+    let (task, sandbox) = omoi.agent(&project, "dear", json!({ "max_budget_usd": 1000.0 })).await;
+    let waits = omoi.until_event(&sandbox, "agent.waiting").await;
+    assert!(waits["payload"]["message"].as_str().unwrap().contains("budget"), "{waits}");
+    omoi.until_event(&sandbox, "budget.exceeded").await;
+    assert_eq!(omoi.task(&task).await["status"], "running", "it waits, and nothing is lost");
+
+    let body = json!({ "settings": { "budget_usd": 100 } });
+    omoi.patch(&format!("/api/v1/projects/{project}"), &body).await;
+    omoi.say(&sandbox, "user_message", "there is money now").await;
+    omoi.gone(&sandbox).await;
+    let task = omoi.task(&task).await;
+    assert_eq!(task["status"], "completed", "{task}");
+    let mirror = Mirror::of(&omoi.data(), &project);
+    assert_eq!(mirror.file(task["branch_name"].as_str().unwrap(), "made/6.txt"), "step 6");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_is_done_waits_for_more_until_its_idle_limit() {
+    let omoi = Omoi::start(As::Root).await;
+    let project = omoi.small_project().await;
+    let (task, sandbox) = omoi.agent(&project, "binomial", json!({ "idle_seconds": 4 })).await;
+    omoi.until_event(&sandbox, "agent.waiting").await;
+    let mirror = Mirror::of(&omoi.data(), &project);
+    let branch = omoi.task(&task).await["branch_name"].as_str().unwrap().to_owned();
+    assert!(mirror.file(&branch, "binomial.py").contains("// i"), "what it made is outside already");
+    let message = omoi.say(&sandbox, "user_message", "thank you").await;
+    omoi.until_state(&sandbox, &message, "acknowledged").await;
+    assert_eq!(omoi.task(&task).await["status"], "running");
+    omoi.gone(&sandbox).await;
+    assert_eq!(omoi.task(&task).await["status"], "completed");
+    let events = omoi.stored(&sandbox).await;
+    assert_eq!(of(&events, "agent.waiting").len(), 2, "once after each time that it was done");
+    assert_eq!(of(&events, "agent.completed").len(), 1);
+}

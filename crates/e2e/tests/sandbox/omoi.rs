@@ -139,6 +139,12 @@ impl Omoi {
         (response.status().as_u16(), response.json().await.unwrap_or_default())
     }
 
+    pub async fn patch(&self, path: &str, body: &Value) {
+        let request = self.http.patch(format!("{}{path}", self.url())).bearer_auth(&self.token).json(body);
+        let response = request.send().await.unwrap();
+        assert!(response.status().is_success(), "{}", response.text().await.unwrap());
+    }
+
     pub async fn get(&self, path: &str) -> Value {
         let request = self.http.get(format!("{}{path}", self.url())).bearer_auth(&self.token);
         request.send().await.unwrap().json().await.unwrap()

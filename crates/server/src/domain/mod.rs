@@ -8,6 +8,8 @@ pub mod task;
 pub mod place;
 pub mod report;
 pub mod score;
+#[cfg(test)]
+mod simulation;
 
 pub mod author;
 pub mod branch;
