@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use omoi_protocol::{
     event::{
-        AgentCompleted, AgentFailed, AgentShutdown, AgentStarted, ContinuousCompleted, ContinuousStop, Decimal,
-        IterationState, SandboxPreserved,
+        AgentCompleted, AgentFailed, AgentShutdown, AgentStarted, ContinuousCompleted, ContinuousStop,
+        Decimal, IterationState, SandboxPreserved,
     },
     launch::LaunchSpec,
     outcome::{Failure, Tokens},

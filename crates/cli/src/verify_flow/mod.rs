@@ -23,8 +23,23 @@ use crate::{
 
 /// In the order in which they are looked at.
 const STEPS: &[&str] = &[
-    "server", "project", "ticket", "task", "pickup", "first event", "heartbeat", "tool result", "message",
-    "file edit", "diff", "completion", "branch", "transcript", "costs", "events", "kept",
+    "server",
+    "project",
+    "ticket",
+    "task",
+    "pickup",
+    "first event",
+    "heartbeat",
+    "tool result",
+    "message",
+    "file edit",
+    "diff",
+    "completion",
+    "branch",
+    "transcript",
+    "costs",
+    "events",
+    "kept",
 ];
 
 const EXAMPLES: &str = "\
@@ -74,12 +89,7 @@ impl Args {
 }
 
 /// Nothing goes on that nobody looks at.
-async fn verify(
-    cx: &Context,
-    house: &House,
-    project: Option<&str>,
-    signals: &mut Signals,
-) -> Result<Report> {
+async fn verify(cx: &Context, house: &House, project: Option<&str>, signals: &mut Signals) -> Result<Report> {
     let mut scene = Scene::new(&house.client);
     let mut log = Log::new(cx);
     let interrupted = tokio::select! {

@@ -149,7 +149,8 @@ impl<'c> Scene<'c> {
         let found = self.eye()?.until(START_MAX, |_| true).await?;
         let Some(event) = found else {
             let sandbox = self.client.sandbox_get(&id).await?;
-            let why = sandbox.place_error.or(sandbox.end_reason).unwrap_or_else(|| "nobody says why".to_owned());
+            let why =
+                sandbox.place_error.or(sandbox.end_reason).unwrap_or_else(|| "nobody says why".to_owned());
             return Err(Wrong {
                 expected: format!("an event of {id} within {} s", START_MAX.as_secs()),
                 seen: format!("none; the sandbox is {}: {why}", sandbox.status),
@@ -176,7 +177,9 @@ impl<'c> Scene<'c> {
         let used: HashSet<String> = self.eye()?.events.iter().filter_map(call_of).collect();
         let is_paired = data.tool_use_id.as_ref().is_some_and(|id| used.contains(id));
         if data.is_error == Some(true) || !is_paired {
-            return Err(self.wrong("a result without an error that pairs with its call", &format!("{data:?}")));
+            return Err(
+                self.wrong("a result without an error that pairs with its call", &format!("{data:?}"))
+            );
         }
         Ok(format!("{} gave back {:?}", data.tool.unwrap_or_default(), data.result.unwrap_or_default()))
     }
@@ -198,7 +201,10 @@ impl<'c> Scene<'c> {
                     let times = [message.delivered_at, message.injected_at, message.acknowledged_at];
                     let times: Vec<_> = times.into_iter().flatten().collect();
                     if times.len() < 3 || !times.is_sorted() {
-                        return Err(self.wrong("delivered, injected and acknowledged, in this order", &format!("{message:?}")));
+                        return Err(self.wrong(
+                            "delivered, injected and acknowledged, in this order",
+                            &format!("{message:?}"),
+                        ));
                     }
                     let took = |at: &jiff::Timestamp| at.duration_since(message.timestamp).as_millis();
                     let took: Vec<String> = times.iter().map(|at| format!("{} ms", took(at))).collect();
@@ -220,7 +226,8 @@ impl<'c> Scene<'c> {
             }
             _ => false,
         };
-        let event = self.see(&format!("agent.file_edited that says that {FILE} was created"), is_edit).await?;
+        let event =
+            self.see(&format!("agent.file_edited that says that {FILE} was created"), is_edit).await?;
         self.edit = Some(event.id);
         let Payload::AgentFileEdited(data) = event.payload() else { return Ok(event.event_type) };
         Ok(format!("created {FILE} +{}", data.lines_added.unwrap_or(0)))
@@ -241,7 +248,8 @@ impl<'c> Scene<'c> {
             let task = self.client.task_get(&self.task_id()?).await?;
             let over = matches!(task.status, TaskStatus::Failed | TaskStatus::Cancelled);
             if task.status == TaskStatus::Completed {
-                let output = task.result.as_ref().and_then(|result| result["output"].as_str()).unwrap_or_default();
+                let output =
+                    task.result.as_ref().and_then(|result| result["output"].as_str()).unwrap_or_default();
                 return Ok(format!("completed: {output}"));
             }
             if over || begun.elapsed() > STEP_MAX {
@@ -263,7 +271,8 @@ impl<'c> Scene<'c> {
                 Ok(format!("{branch} is at {}", tip.chars().take(12).collect::<String>()))
             }
             tip => {
-                let expected = format!("{branch} with a commit beyond {}", sandbox.base_commit.unwrap_or_default());
+                let expected =
+                    format!("{branch} with a commit beyond {}", sandbox.base_commit.unwrap_or_default());
                 Err(self.wrong(&expected, &tip.unwrap_or_else(|| "no such branch".to_owned())))
             }
         }
@@ -287,9 +296,11 @@ impl<'c> Scene<'c> {
         let answers = |event: &&StoredEvent| matches!(event.payload(), Payload::AgentAssistantMessage(_));
         let answers = self.eye()?.events.iter().filter(answers).count() as u64;
         let is_agreed = (totals.cost_usd - sandbox.cost_usd).abs() < 1e-9;
-        let seen = format!("{} calls, {} tokens, ${:.6}", totals.calls, totals.output_tokens, totals.cost_usd);
+        let seen =
+            format!("{} calls, {} tokens, ${:.6}", totals.calls, totals.output_tokens, totals.cost_usd);
         if answers == 0 || totals.calls < answers || !is_agreed {
-            let expected = format!("at least {answers} calls, and ${:.6} as the sandbox says", sandbox.cost_usd);
+            let expected =
+                format!("at least {answers} calls, and ${:.6} as the sandbox says", sandbox.cost_usd);
             return Err(self.wrong(&expected, &seen));
         }
         Ok(seen)
@@ -307,7 +318,10 @@ impl<'c> Scene<'c> {
         let query = TrajectoryQuery { limit: Some(1), ..TrajectoryQuery::default() };
         let told = self.client.trajectory(&id, &query).await?;
         let beats = told.heartbeat_summary.count;
-        let seen = format!("{} without a gap: {beats} heartbeats, {} others", told.total_events, told.trajectory_events);
+        let seen = format!(
+            "{} without a gap: {beats} heartbeats, {} others",
+            told.total_events, told.trajectory_events
+        );
         if beats + told.trajectory_events != told.total_events || told.total_events < numbers.len() as i64 {
             return Err(self.wrong("heartbeats and others that add up to all", &seen));
         }
@@ -345,7 +359,9 @@ impl<'c> Scene<'c> {
 
     fn wrong(&self, expected: &str, seen: &str) -> anyhow::Error {
         let next = match &self.ids.sandbox_id {
-            Some(id) => format!("`omoi sandbox events {id}` shows all that it reported; `omoi sandbox logs {id}` what its worker printed"),
+            Some(id) => format!(
+                "`omoi sandbox events {id}` shows all that it reported; `omoi sandbox logs {id}` what its worker printed"
+            ),
             None => "the server's log says more".to_owned(),
         };
         Wrong { expected: expected.to_owned(), seen: seen.to_owned(), next }.into()

@@ -136,7 +136,12 @@ async fn an_iteration_begins_anew_and_knows_what_the_one_before_wrote_down() {
     );
     let end = of(&events, "continuous.completed")[0];
     assert_eq!(
-        (&end["stop_reason"], &end["validation_passed"], &end["iteration_num"], &end["successful_iterations"]),
+        (
+            &end["stop_reason"],
+            &end["validation_passed"],
+            &end["iteration_num"],
+            &end["successful_iterations"]
+        ),
         (&json!("validation_passed"), &json!(true), &json!(2), &json!(2))
     );
 
@@ -212,6 +217,9 @@ async fn an_interrupt_holds_an_iteration_and_what_was_said_is_known_in_the_next(
     assert_eq!(of(&events, "agent.interrupted").len(), 1);
     assert_eq!(of(&events, "iteration.started").len(), 2, "the interrupt ended none");
     let second = of(&events, "agent.user_message")[1]["content"].as_str().unwrap();
-    assert!(second.contains("# What you were told in earlier iterations") && second.contains("use tabs"), "{second}");
+    assert!(
+        second.contains("# What you were told in earlier iterations") && second.contains("use tabs"),
+        "{second}"
+    );
     assert_eq!(omoi.task(&task).await["status"], "completed");
 }

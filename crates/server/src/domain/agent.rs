@@ -251,11 +251,7 @@ mod tests {
             (json!({ "continuous": true }), json!({ "continuous": false }), Some(false)),
             (json!({}), json!({ "continuous": true }), Some(true)),
         ] {
-            assert_eq!(
-                continuous(&map(project.clone()), &map(task.clone())),
-                expected,
-                "{project} {task}"
-            );
+            assert_eq!(continuous(&map(project.clone()), &map(task.clone())), expected, "{project} {task}");
         }
     }
 

@@ -245,10 +245,18 @@ mod tests {
         launch.continuous = Some(true);
         let first = task(&launch);
         assert!(first.starts_with("# Your task: Mend it\n\nAll of it.\n\n# How you work"), "{first}");
-        assert!(first.contains("a line that says TASK_COMPLETE") && first.contains("can be pushed"), "{first}");
+        assert!(
+            first.contains("a line that says TASK_COMPLETE") && first.contains("can be pushed"),
+            "{first}"
+        );
         let later = iteration(
             &launch,
-            &Iteration { number: 3, told: vec!["[ada says]\nuse tabs"], notes: Some("half done\n".to_owned()), feedback: "no push".to_owned() },
+            &Iteration {
+                number: 3,
+                told: vec!["[ada says]\nuse tabs"],
+                notes: Some("half done\n".to_owned()),
+                feedback: "no push".to_owned(),
+            },
         );
         assert!(later.starts_with(&first), "{later}");
         for part in ["iteration 3 of 10", "use tabs", "says\n\nhalf done\n", "before\n\nno push"] {

@@ -110,8 +110,7 @@ impl<'a> Session<'a> {
         let id = replay.session_id.clone().unwrap_or_else(|| format!("session-{}", launch.sandbox_id));
         let is_new = replay.context.is_empty();
         let opening = prompt::task(launch);
-        let next =
-            if is_new { opening.clone() } else { prompt::resumed(launch, replay.unknown.len()) };
+        let next = if is_new { opening.clone() } else { prompt::resumed(launch, replay.unknown.len()) };
         parts.steering.forget(replay.applied);
         let mut session = Self {
             id,

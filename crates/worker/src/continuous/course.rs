@@ -51,8 +51,7 @@ impl Course {
         let errors_max = limits.max_consecutive_errors.min(ERRORS_MAX);
         if self.passed {
             Some(ContinuousStop::ValidationPassed)
-        } else if used.cost_usd >= limits.max_total_cost_usd
-            || used.output_tokens >= limits.max_output_tokens
+        } else if used.cost_usd >= limits.max_total_cost_usd || used.output_tokens >= limits.max_output_tokens
         {
             Some(ContinuousStop::MaxCostReached)
         } else if used.elapsed.as_secs() >= limits.max_duration_seconds {
@@ -93,7 +92,11 @@ impl Course {
                 let last = last.unwrap_or_else(|| Failure::new(FailureKind::Agent, feedback.to_owned()));
                 let message = match self.errors_in_a_row {
                     0 | 1 => last.message.clone(),
-                    times => format!("{times} iterations in a row failed ({}); the last: {}", stop.as_str(), last.message),
+                    times => format!(
+                        "{times} iterations in a row failed ({}); the last: {}",
+                        stop.as_str(),
+                        last.message
+                    ),
                 };
                 Failure { message, ..last }
             }

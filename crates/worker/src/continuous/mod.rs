@@ -10,8 +10,8 @@ use std::path::Path;
 
 use omoi_protocol::{
     event::{
-        ContinuousStarted, ContinuousStop, Decimal, IterationCompleted, IterationCompletionSignal, IterationFailed,
-        IterationStarted, IterationState,
+        ContinuousStarted, ContinuousStop, Decimal, IterationCompleted, IterationCompletionSignal,
+        IterationFailed, IterationStarted, IterationState,
     },
     outcome::Failure,
 };

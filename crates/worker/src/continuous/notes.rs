@@ -24,7 +24,8 @@ pub fn read(workspace: &Path) -> Option<String> {
 
 /// Lets Git pass over them, whoever commits.
 pub async fn exclude(git: &Git) -> Result<(), String> {
-    let path = git.text(&["rev-parse", "--git-path", "info/exclude"]).await.map_err(|error| error.to_string())?;
+    let path =
+        git.text(&["rev-parse", "--git-path", "info/exclude"]).await.map_err(|error| error.to_string())?;
     add(&git.dir.join(PathBuf::from(path))).map_err(|error| error.to_string())
 }
 

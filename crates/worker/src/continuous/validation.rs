@@ -90,9 +90,8 @@ pub fn requirements(gates: Gates) -> Value {
 /// Whether the agent says that it is done: on a line by itself, or as its last word. In the middle of a sentence it speaks
 /// of the word, and does not say it.
 pub fn signals(text: &str) -> bool {
-    let plain = |text: &str| {
-        text.trim_matches(|c: char| c.is_whitespace() || "*_`#>.!\"'".contains(c)).to_owned()
-    };
+    let plain =
+        |text: &str| text.trim_matches(|c: char| c.is_whitespace() || "*_`#>.!\"'".contains(c)).to_owned();
     let alone = text.lines().any(|line| plain(line) == COMPLETION_SIGNAL);
     alone || plain(text).split_whitespace().next_back().is_some_and(|word| plain(word) == COMPLETION_SIGNAL)
 }
