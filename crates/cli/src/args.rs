@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use crate::{
     Context, agent, audit, config, db, demo, doctor, image, project, run, sandbox, serve, task, ticket,
-    token, whoami,
+    token, verify_flow, whoami,
 };
 
 const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and hands back reviewed branches";
@@ -14,6 +14,7 @@ const EXAMPLES: &str = "\
 Start here:
   omoi doctor                                   what this machine can do
   omoi demo                                     an agent at work, without a key
+  omoi verify-flow                              checks the whole way of a task, from its ticket to its branch
   omoi serve                                    the server; the first start shows a token
   export OMOI_TOKEN=omoi_op_...                 the other commands use it
   omoi run 'Fix the parser' --project ~/src/shop
@@ -53,6 +54,7 @@ pub enum Command {
     Serve(serve::Args),
     Run(Box<run::Args>),
     Demo(Box<demo::Args>),
+    VerifyFlow(Box<verify_flow::Args>),
     Config(config::Args),
     Doctor(doctor::Args),
     Token(token::Args),
@@ -82,6 +84,7 @@ impl Command {
             Self::Serve(args) => args.run(cx).await,
             Self::Run(args) => Box::pin(args.run(cx)).await,
             Self::Demo(args) => Box::pin(args.run(cx)).await,
+            Self::VerifyFlow(args) => Box::pin(args.run(cx)).await,
             Self::Config(args) => args.run(cx),
             Self::Doctor(args) => args.run(cx).await,
             Self::Token(args) => args.run(cx).await,

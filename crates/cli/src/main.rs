@@ -26,6 +26,7 @@ mod run;
 mod sandbox;
 mod task;
 mod ticket;
+mod verify_flow;
 mod whoami;
 
 use std::{process::ExitCode, time::Duration};

@@ -7,7 +7,9 @@ mod error;
 mod retry;
 
 mod agent;
+mod cost;
 mod event;
+mod git;
 mod message;
 mod project;
 mod result;
@@ -20,6 +22,7 @@ mod live;
 mod sse;
 
 pub use client::{Client, Whoami};
+pub use cost::CostQuery;
 pub use error::Error;
 pub use event::{EventQuery, TrajectoryQuery};
 pub use live::LiveFilter;

@@ -49,8 +49,9 @@ const OUTPUT_CHARS_MAX: usize = 100_000;
 const SETUP_LIMIT: Duration = Duration::from_secs(15 * 60);
 const SETUP_ID: &str = "setup";
 const SHOWN_CHARS_MAX: usize = 200;
+pub const INTERRUPTED: &str = "the agent was interrupted; it waits until somebody says how to go on";
 /// As a shell says it of a command that failed, and of one that ran out of time.
-const CODE_FAILED: u8 = 1;
+pub const CODE_FAILED: u8 = 1;
 const CODE_TIMED_OUT: u8 = 124;
 
 /// What the work needs of the model, when the launch names none.
@@ -69,7 +70,7 @@ pub async fn drive(work: &Work<'_>, workspace: Option<&Workspace<'_>>, stop: &mu
     work.outbox.push(report::started(work.launch, &session.id));
     let (mut sent, sending) = send_log(work, &session.id, size.clone(), &path);
     let mut drive = Drive { work, workspace, session: &mut session };
-    let done = drive.run(stop).await;
+    let done = if work.launch.is_continuous() { drive.iterate(stop).await } else { drive.run(stop).await };
     session.close().await;
     let is_leaving = stop.borrow().is_some_and(|wish| wish > Stop::Deadline);
     let limit = if is_leaving { FLUSH_LEAVING } else { FLUSH };
@@ -79,20 +80,17 @@ pub async fn drive(work: &Work<'_>, workspace: Option<&Workspace<'_>>, stop: &mu
     done
 }
 
-struct Drive<'d, 'a> {
-    work: &'d Work<'a>,
-    workspace: Option<&'d Workspace<'a>>,
-    session: &'d mut Session<'a>,
+/// The agent at work, with all that it works with.
+pub struct Drive<'d, 'a> {
+    pub work: &'d Work<'a>,
+    pub workspace: Option<&'d Workspace<'a>>,
+    pub session: &'d mut Session<'a>,
 }
 
 impl Drive<'_, '_> {
     async fn run(&mut self, stop: &mut Wish) -> Done {
         loop {
-            self.work.phase.send_replace(Phase::Running);
-            let begun = Instant::now();
-            let ended = self.session.query(stop).await;
-            self.tell_turn(&ended, begun);
-            match ended {
+            match self.query(stop).await {
                 Ended::Finished => {
                     let saved = match self.save().await {
                         Ok(saved) => saved,
@@ -101,12 +99,7 @@ impl Drive<'_, '_> {
                     if self.session.has_mail() {
                         continue;
                     }
-                    let idle = Duration::from_secs(self.work.launch.limits.idle_seconds);
-                    if idle.is_zero() {
-                        return self.done(0, Ok(()), saved);
-                    }
-                    let said = format!("the agent is done; it waits {} s for more messages", idle.as_secs());
-                    match self.wait(&said, Some(idle), stop).await {
+                    match self.linger(stop).await {
                         Waited::Mail => {}
                         Waited::Enough => return self.done(0, Ok(()), saved),
                         Waited::Stop(Stop::Interrupt | Stop::Deadline) => return self.done(0, Ok(()), saved),
@@ -114,14 +107,12 @@ impl Drive<'_, '_> {
                     }
                 }
                 Ended::Interrupted => {
-                    let said = "the agent was interrupted; it waits until somebody says how to go on";
-                    if let Waited::Stop(wish) = self.wait(said, None, stop).await {
+                    if let Waited::Stop(wish) = self.wait(INTERRUPTED, None, stop).await {
                         return self.stopped(wish).await;
                     }
                 }
                 Ended::OverBudget(why) => {
-                    let said = format!("{why}; raise the budget and send a message, and the agent goes on");
-                    if let Waited::Stop(wish) = self.wait(&said, None, stop).await {
+                    if let Waited::Stop(wish) = self.wait(&over_budget(&why), None, stop).await {
                         return self.stopped(wish).await;
                     }
                 }
@@ -131,7 +122,26 @@ impl Drive<'_, '_> {
         }
     }
 
-    async fn stopped(&mut self, wish: Stop) -> Done {
+    /// Lets the agent work, and tells how that ended.
+    pub async fn query(&mut self, stop: &mut Wish) -> Ended {
+        self.work.phase.send_replace(Phase::Running);
+        let begun = Instant::now();
+        let ended = self.session.query(stop).await;
+        self.tell_turn(&ended, begun);
+        ended
+    }
+
+    /// Waits for more messages once the agent is done, for as long as the launch says.
+    pub async fn linger(&mut self, stop: &mut Wish) -> Waited {
+        let idle = Duration::from_secs(self.work.launch.limits.idle_seconds);
+        if idle.is_zero() {
+            return Waited::Enough;
+        }
+        let said = format!("the agent is done; it waits {} s for more messages", idle.as_secs());
+        self.wait(&said, Some(idle), stop).await
+    }
+
+    pub async fn stopped(&mut self, wish: Stop) -> Done {
         match wish {
             Stop::Interrupt | Stop::Deadline => self.failed(CODE_TIMED_OUT, self.work.out_of_time()).await,
             Stop::Leave | Stop::Closed => self.work.ended_early(wish).await,
@@ -139,7 +149,7 @@ impl Drive<'_, '_> {
     }
 
     /// What was made so far is worth as much as if all had gone well.
-    async fn failed(&mut self, code: u8, failure: Failure) -> Done {
+    pub async fn failed(&mut self, code: u8, failure: Failure) -> Done {
         let saved = self.save().await.unwrap_or_else(|error| {
             eprintln!("omoi-worker: {error}");
             None
@@ -147,7 +157,7 @@ impl Drive<'_, '_> {
         self.done(code, Err(failure), saved)
     }
 
-    fn done(&self, code: u8, result: Result<(), Failure>, saved: Option<Saved>) -> Done {
+    pub fn done(&self, code: u8, result: Result<(), Failure>, saved: Option<Saved>) -> Done {
         let committed = saved.as_ref().is_some_and(|saved| saved.committed);
         let figures = Figures {
             session_id: self.session.id.clone(),
@@ -157,11 +167,17 @@ impl Drive<'_, '_> {
             final_output: cut(&self.session.last_words, OUTPUT_CHARS_MAX),
             committed,
         };
-        Done { code, result, pushed: saved.map(|saved| saved.pushed), kept: None, figures: Some(figures) }
+        Done {
+            code,
+            result,
+            pushed: saved.map(|saved| saved.pushed),
+            figures: Some(figures),
+            ..Done::ended()
+        }
     }
 
     /// Commits what is there and brings the branch outside.
-    async fn save(&mut self) -> Result<Option<Saved>, Failure> {
+    pub async fn save(&mut self) -> Result<Option<Saved>, Failure> {
         let Some(workspace) = self.workspace else { return Ok(None) };
         self.work.phase.send_replace(Phase::Ending);
         let begun = Instant::now();
@@ -214,7 +230,7 @@ impl Drive<'_, '_> {
         commit::message(title, words, launch.task_id.as_ref(), &launch.sandbox_id, model)
     }
 
-    async fn wait(&self, said: &str, limit: Option<Duration>, stop: &mut Wish) -> Waited {
+    pub async fn wait(&self, said: &str, limit: Option<Duration>, stop: &mut Wish) -> Waited {
         self.work.outbox.push(AgentWaiting { message: Some(said.to_owned()), ..AgentWaiting::default() });
         self.work.phase.send_replace(Phase::Waiting);
         let enough = async {
@@ -257,15 +273,20 @@ impl Drive<'_, '_> {
     }
 }
 
-struct Saved {
-    pushed: Pushed,
-    committed: bool,
+#[derive(Debug, Clone)]
+pub struct Saved {
+    pub pushed: Pushed,
+    pub committed: bool,
 }
 
-enum Waited {
+pub enum Waited {
     Mail,
     Enough,
     Stop(Stop),
+}
+
+pub fn over_budget(why: &str) -> String {
+    format!("{why}; raise the budget and send a message, and the agent goes on")
 }
 
 fn progress(work: &Work<'_>, step: &str, message: &str, begun: Instant) {

@@ -14,6 +14,7 @@ mod work;
 mod agent;
 mod changes;
 mod commit;
+mod continuous;
 mod drive;
 mod transcript;
 

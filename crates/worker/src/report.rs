@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    event::{AgentCompleted, AgentFailed, AgentShutdown, AgentStarted, Decimal, SandboxPreserved},
+    event::{
+        AgentCompleted, AgentFailed, AgentShutdown, AgentStarted, ContinuousCompleted, ContinuousStop,
+        Decimal, IterationState, SandboxPreserved,
+    },
     launch::LaunchSpec,
     outcome::{Failure, Tokens},
 };
@@ -17,6 +20,13 @@ pub struct Done {
     pub kept: Option<Kept>,
     /// What the agent did and used, where there was one.
     pub figures: Option<Figures>,
+    /// How the iterations ended, where there were any.
+    pub looped: Option<Looped>,
+}
+
+pub struct Looped {
+    pub stop: ContinuousStop,
+    pub state: IterationState,
 }
 
 #[derive(Debug, Clone)]
@@ -32,7 +42,7 @@ pub struct Figures {
 
 impl Done {
     pub fn ended() -> Self {
-        Self { code: 0, result: Ok(()), pushed: None, kept: None, figures: None }
+        Self { code: 0, result: Ok(()), pushed: None, kept: None, figures: None, looped: None }
     }
 
     pub fn failed(code: u8, failure: Failure) -> Self {
@@ -74,6 +84,9 @@ pub fn end(outbox: &Outbox, launch: &LaunchSpec, done: &Done) {
     if let Some(kept) = &done.kept {
         outbox.push(preserved(kept));
     }
+    if let Some(looped) = &done.looped {
+        outbox.push(iterated(launch, done, looped));
+    }
     let reason = match &done.result {
         Ok(()) => {
             outbox.push(completed(launch, done));
@@ -99,6 +112,32 @@ fn preserved(kept: &Kept) -> SandboxPreserved {
     }
 }
 
+fn iterated(launch: &LaunchSpec, done: &Done, looped: &Looped) -> ContinuousCompleted {
+    let (failure, figures) = (done.result.as_ref().err(), done.figures.as_ref());
+    let mut event = ContinuousCompleted {
+        stop_reason: Some(looped.stop.clone()),
+        error: failure.map(|failure| failure.message.clone()),
+        failure_kind: failure.map(|failure| failure.kind.to_string()),
+        branch_name: launch.repository.as_ref().map(|repository| repository.branch_name.clone()),
+        commit: done.pushed.as_ref().map(|pushed| pushed.commit.clone()),
+        final_output: figures.map(|figures| figures.final_output.clone()),
+        state: looped.state.clone(),
+        ..ContinuousCompleted::default()
+    };
+    // What the outcome of a task tells of any agent.
+    if let Some(Figures { turns, tokens, .. }) = figures {
+        let counts = [
+            ("turns", *turns),
+            ("input_tokens", tokens.input_tokens),
+            ("output_tokens", tokens.output_tokens),
+            ("cache_read_tokens", tokens.cache_read_tokens),
+            ("cache_write_tokens", tokens.cache_write_tokens),
+        ];
+        event.extra.extend(counts.map(|(name, count)| (name.to_owned(), count.into())));
+    }
+    event
+}
+
 fn completed(launch: &LaunchSpec, done: &Done) -> AgentCompleted {
     let (pushed, figures) = (done.pushed.as_ref(), done.figures.as_ref());
     let tokens = figures.map(|figures| figures.tokens);
@@ -119,6 +158,8 @@ fn completed(launch: &LaunchSpec, done: &Done) -> AgentCompleted {
         code_committed: figures.map(|figures| figures.committed),
         code_pushed: pushed.map(|pushed| pushed.is_new),
         files_changed: pushed.map(|pushed| pushed.files.into()),
+        // The end of the iterations has been told already, and counts.
+        continuous: done.looped.as_ref().map(|_| true),
         timestamp: Some(now().to_string()),
         ..AgentCompleted::default()
     }

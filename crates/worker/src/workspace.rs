@@ -110,6 +110,14 @@ impl<'a> Workspace<'a> {
         Ok(Pushed { commit, is_new: true, files })
     }
 
+    /// What differs from the last commit, and is not ignored.
+    pub async fn left_over(&self) -> Result<Vec<String>, Error> {
+        let args = [&QUIET[..], &["status", "--porcelain", "-z", "--no-renames"]].concat();
+        let listed = self.git.bytes(&args).await?;
+        let paths = listed.split(|byte| *byte == 0).filter_map(|line| line.get(3..));
+        Ok(paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect())
+    }
+
     /// In steps, because a clone wants an empty directory and the workspace may hold something.
     async fn clone_here(&self) -> Result<(), Error> {
         let Repository { url, base_commit, .. } = self.repository;

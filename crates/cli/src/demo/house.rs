@@ -5,14 +5,22 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use omoi_client::{Client, Error, Retry};
 use omoi_protocol::{Role, token::NewToken};
-use omoi_server::{Server, clock::Clock, config::Config, git::Mirrors, telemetry};
+use omoi_server::{
+    Server,
+    clock::Clock,
+    config::{Config, Flag},
+    git::Mirrors,
+    telemetry,
+};
 use tempfile::TempDir;
 
 use super::proof::{Branch, FILE};
 use crate::{
+    Context,
     connect::Connect,
     failure::{REFUSED, Stop},
     run::Errand,
+    settings::Settings,
 };
 
 const ACTOR: &str = "demo";
@@ -69,6 +77,21 @@ impl House {
         let url = format!("http://{}", server.address);
         let client = Client::new(&url, &token)?;
         Ok(Self { client, config, own: Some(Own { server, url, token, dir, _telemetry: guard }) })
+    }
+
+    /// One of its own in a directory that is removed with it, whatever else is configured.
+    pub async fn passing(cx: &Context, settings: &Settings, prefix: &str) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix(prefix).tempdir().context("no directory of its own")?;
+        let data_dir = dir.path().join("data").display().to_string();
+        let own = [
+            ("data_dir", &*data_dir),
+            ("server.listen", "127.0.0.1:0"),
+            ("server.role", "all"),
+            ("database.url", ""),
+        ];
+        let flags = own.map(|(key, value)| Flag { name: "--exit", key, value: value.to_owned() });
+        let config = settings.resolve_with(cx, flags.into())?.config;
+        Self::start(config, Some(dir)).await
     }
 
     /// The branch of a run, where the mirror is on this machine.

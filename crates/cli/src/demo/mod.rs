@@ -1,15 +1,15 @@
 //! `omoi demo`: a scripted model plays an agent's work, and everything else is real. No key and no service is needed.
 
-mod house;
+pub mod house;
 mod proof;
-mod repository;
+pub mod repository;
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::{Place, SandboxId, sandbox::Sandbox, task::Reason};
 use omoi_server::config::Flag;
@@ -106,18 +106,7 @@ impl Args {
     async fn prove(self, cx: &Context, signals: &mut Signals) -> Result<()> {
         let began = Instant::now();
         let played = async {
-            let dir =
-                tempfile::Builder::new().prefix("omoi-demo-").tempdir().context("no directory of its own")?;
-            let data_dir = dir.path().join("data").display().to_string();
-            let own = [
-                ("data_dir", &*data_dir),
-                ("server.listen", "127.0.0.1:0"),
-                ("server.role", "all"),
-                ("database.url", ""),
-            ];
-            let flags = own.map(|(key, value)| Flag { name: "--exit", key, value: value.to_owned() });
-            let config = self.settings.resolve_with(cx, flags.into())?.config;
-            let house = House::start(config, Some(dir)).await?;
+            let house = House::passing(cx, &self.settings, "omoi-demo-").await?;
             let started = ms(began);
             let played = play(cx, &house, signals).await;
             let stopped = match house.own {
@@ -148,7 +137,7 @@ async fn play(cx: &Context, house: &House, signals: &mut Signals) -> Result<Proo
         () = signals.terminated() => Err(Code(INTERRUPTED).into()),
     };
     if !matches!(&watched, Ok(proof) if proof.is_detached()) {
-        end(client, &errand.sandbox.id).await?;
+        end(client, &errand.sandbox.id, "the demo is over").await?;
     }
     watched
 }
@@ -212,9 +201,9 @@ fn tell(cx: &Context, played: Result<Proof>) -> Result<()> {
 }
 
 /// Ends a sandbox that has not ended by itself, and waits until nothing is left of it.
-async fn end(client: &Client, id: &SandboxId) -> Result<()> {
+pub async fn end(client: &Client, id: &SandboxId, why: &str) -> Result<()> {
     if client.sandbox_get(id).await?.status.is_live() {
-        let reason = Reason { reason: Some("the demo is over".to_owned()) };
+        let reason = Reason { reason: Some(why.to_owned()) };
         client.sandbox_terminate(id, &reason).await?;
     }
     gone(client, id).await.map(|_| ())
@@ -245,6 +234,6 @@ fn durations(sandbox: &Sandbox, run: u64) -> BTreeMap<&'static str, u64> {
     all.into_iter().filter_map(|(name, ms)| Some((name, ms?))).collect()
 }
 
-fn ms(since: Instant) -> u64 {
+pub fn ms(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

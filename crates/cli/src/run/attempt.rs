@@ -34,6 +34,8 @@ pub struct Attempt<'a> {
     follow: Follow<'a>,
     pub story: Story,
     ending: bool,
+    /// Whoever only looks on ends nothing.
+    only_looks: bool,
     place: Option<Place>,
     place_error: Option<String>,
 }
@@ -64,9 +66,15 @@ impl<'a> Attempt<'a> {
             follow: Follow::from_start(client, id),
             story: Story::new(cx.out.style),
             ending: false,
+            only_looks: false,
             place: None,
             place_error: None,
         }
+    }
+
+    /// For somebody who did not order it: Ctrl-C turns away, and it goes on.
+    pub fn looked_at(cx: &'a Context, client: &'a Client, id: &SandboxId) -> Self {
+        Self { only_looks: true, ..Self::new(cx, client, id) }
     }
 
     pub async fn run(&mut self) -> Result<Seen> {
@@ -134,6 +142,9 @@ impl<'a> Attempt<'a> {
     /// Ends the sandbox, unless somebody says otherwise. The second Ctrl-C does not wait.
     async fn interrupted(&mut self, interrupts: &mut Signal) -> Result<Wish> {
         let id = self.follow.id().clone();
+        if self.only_looks {
+            return Ok(Wish::Detach);
+        }
         if self.ending {
             self.cx.out.note(&format!("{id} ends by itself; `omoi sandbox show {id}` says what was kept"));
             return Err(Code(INTERRUPTED).into());

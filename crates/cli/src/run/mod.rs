@@ -1,6 +1,6 @@
 //! `omoi run`: one task, one attempt, watched from its order to its end.
 
-mod attempt;
+pub mod attempt;
 mod diff;
 mod story;
 mod sum;
@@ -89,6 +89,9 @@ pub struct How {
     /// What it sees: one of `omoi image list`, or host for the system directories of its machine
     #[arg(long, value_name = "NAME")]
     pub image: Option<String>,
+    /// Let it work in iterations, each a conversation of its own, until it says that all is done
+    #[arg(long)]
+    pub continuous: bool,
     /// How long it waits for more messages once it is done: seconds, or such as 10m
     #[arg(long, value_name = "SECONDS", value_parser = parse_stay)]
     pub stay: Option<Duration>,
@@ -214,6 +217,7 @@ impl How {
             ("max_turns", self.max_turns.map(|turns| json!(turns))),
             ("max_budget_usd", self.budget.map(|usd| json!(usd))),
             ("max_total_cost_usd", self.budget.map(|usd| json!(usd))),
+            ("continuous", self.continuous.then(|| json!(true))),
             ("idle_seconds", self.stay.map(|stay| json!(stay.as_secs()))),
         ];
         asked.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
@@ -269,11 +273,12 @@ mod tests {
             max_turns: Some(3),
             budget: Some(1.5),
             stay: parse_stay("90").ok(),
+            continuous: true,
             ..How::default()
         };
         let expected = json!({
             "model": "scripted/x", "mode": "exploration", "max_turns": 3, "max_budget_usd": 1.5,
-            "max_total_cost_usd": 1.5, "idle_seconds": 90,
+            "max_total_cost_usd": 1.5, "idle_seconds": 90, "continuous": true,
         });
         assert_eq!(Value::Object(how.execution_config()), expected);
         assert!(How::default().execution_config().is_empty());

@@ -104,7 +104,28 @@ impl Story {
                 self.ended(payload);
                 Vec::new()
             }
+            Payload::IterationStarted(_) | Payload::IterationFailed(_) | Payload::IterationValidation(_) => {
+                self.of_iteration(payload)
+            }
             payload => self.of_agent(payload),
+        }
+    }
+
+    fn of_iteration(&self, payload: Payload) -> Vec<String> {
+        match payload {
+            Payload::IterationStarted(data) => {
+                vec![self.mark("↻", &format!("iteration {}", data.state.iteration_num.unwrap_or(0)))]
+            }
+            Payload::IterationFailed(data) => {
+                vec![self.bad(&format!("the iteration failed: {}", data.error.unwrap_or_default()))]
+            }
+            Payload::IterationValidation(data) if data.passed == Some(true) => {
+                vec![self.good("the work has passed")]
+            }
+            Payload::IterationValidation(data) => {
+                vec![self.bad(&format!("the work has not passed: {}", errors(data.errors.as_ref())))]
+            }
+            _ => Vec::new(),
         }
     }
 
@@ -326,6 +347,11 @@ impl Story {
     }
 }
 
+fn errors(list: Option<&Value>) -> String {
+    let texts = list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    texts.collect::<Vec<_>>().join("; ")
+}
+
 impl Known {
     fn commit(&mut self, commit: String) {
         if !commit.is_empty() && !self.commits.contains(&commit) {
@@ -408,6 +434,27 @@ mod tests {
         );
         assert_eq!((known.commits, known.turns), (vec!["abcdef0123456789".to_owned()], 4));
         assert_eq!((known.final_output.as_deref(), known.events), (Some("42"), 14));
+    }
+
+    #[test]
+    fn iterations_are_told_and_what_has_not_passed_says_why() {
+        let (lines, _) = told(&[
+            ("iteration.started", json!({ "iteration_num": 1 })),
+            ("iteration.validation", json!({ "passed": false, "errors": ["no push", "not clean"] })),
+            ("iteration.failed", json!({ "error": "no turns left" })),
+            ("iteration.started", json!({ "iteration_num": 3 })),
+            ("iteration.validation", json!({ "passed": true, "errors": [] })),
+        ]);
+        assert_eq!(
+            lines,
+            [
+                "  ↻ iteration 1",
+                "  ✗ the work has not passed: no push; not clean",
+                "  ✗ the iteration failed: no turns left",
+                "  ↻ iteration 3",
+                "  ✓ the work has passed",
+            ]
+        );
     }
 
     #[test]

@@ -59,7 +59,7 @@ enum Verb {
     Trajectory(events::Trajectory),
     Logs(logs::Logs),
     Send(send::Send),
-    /// Show two sandboxes side by side: their events by type, and how long they took
+    /// Show two sandboxes side by side: how they ended, what they cost and changed, and their events by type
     Compare {
         /// The one to compare with
         a: SandboxId,

@@ -111,7 +111,7 @@ impl Omoi {
         self.until(to, reached).await;
     }
 
-    async fn task(&self, id: &TaskId) -> Value {
+    pub async fn task(&self, id: &TaskId) -> Value {
         self.get(&format!("/api/v1/tasks/{id}")).await
     }
 
@@ -129,7 +129,7 @@ impl Omoi {
     }
 }
 
-fn of<'a>(events: &'a [Value], event_type: &str) -> Vec<&'a Value> {
+pub fn of<'a>(events: &'a [Value], event_type: &str) -> Vec<&'a Value> {
     events
         .iter()
         .filter(|event| event["event_type"] == event_type)

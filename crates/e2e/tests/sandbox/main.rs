@@ -8,6 +8,7 @@ mod traces;
 
 mod agent;
 mod conformance;
+mod continuous;
 mod crash;
 mod demo;
 mod faults;

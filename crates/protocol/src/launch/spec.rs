@@ -49,7 +49,7 @@ pub struct LaunchSpec {
     pub agent: AgentLaunch,
     #[serde(default)]
     pub limits: Limits,
-    /// Whether the worker iterates until its gates are passed; None leaves it to the mode.
+    /// Whether the worker iterates until its gates are passed; None means no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continuous: Option<bool>,
     /// What must hold before the worker reports success; None leaves it to the mode.
@@ -100,10 +100,9 @@ impl LaunchSpec {
         }
     }
 
-    /// An explicit wish, else: an implementation or validation iterates; a look around and a spec's phase do
-    /// not.
+    /// Only who is asked to iterates.
     pub fn is_continuous(&self) -> bool {
-        self.continuous.unwrap_or(self.mode != ExecutionMode::Exploration && self.spec.is_none())
+        self.continuous == Some(true)
     }
 
     /// An explicit wish, else: all, except for a look around.

@@ -153,11 +153,20 @@ fn the_mode_decides_what_nobody_has_decided() {
     let modes = [ExecutionMode::Exploration, ExecutionMode::Implementation, ExecutionMode::Validation];
     let decided = modes.map(|mode| {
         let launch = LaunchSpec { mode, ..launch() };
-        (launch.is_continuous(), launch.gates())
+        launch.gates()
     });
-    assert_eq!(decided, [(false, Gates::NONE), (true, Gates::ALL), (true, Gates::ALL)]);
-    let told = LaunchSpec { continuous: Some(false), gates: Some(Gates::NONE), ..launch() };
-    assert_eq!((told.is_continuous(), told.gates()), (false, Gates::NONE));
+    assert_eq!(decided, [Gates::NONE, Gates::ALL, Gates::ALL]);
+    let told = LaunchSpec { gates: Some(Gates::NONE), ..launch() };
+    assert_eq!(told.gates(), Gates::NONE);
+}
+
+#[test]
+fn only_who_is_asked_to_iterates() {
+    for (continuous, iterates) in [(None, false), (Some(false), false), (Some(true), true)] {
+        let launch = LaunchSpec { continuous, ..launch() };
+        assert_eq!(launch.is_continuous(), iterates);
+        assert_eq!(launch.environment()["CONTINUOUS_MODE"], iterates.to_string());
+    }
 }
 
 #[test]

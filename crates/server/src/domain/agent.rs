@@ -79,6 +79,11 @@ pub fn mode(task_type: &str, phase_id: &str, config: &Map<String, Json>) -> Exec
     }
 }
 
+/// Whether the agent is to work in iterations, where somebody says: the task, else its project.
+pub fn continuous(project: &Map<String, Json>, task: &Map<String, Json>) -> Option<bool> {
+    [task, project].into_iter().find_map(|settings| settings.get("continuous")?.as_bool())
+}
+
 /// The session that a task goes on with.
 pub fn resumes(config: &Map<String, Json>) -> Option<&str> {
     asked(config, "resume_session_id")?.as_str()
@@ -88,6 +93,9 @@ pub fn resumes(config: &Map<String, Json>) -> Option<&str> {
 pub fn check(of: &str, settings: &Map<String, Json>) -> Result<(), String> {
     if asked(settings, "agent").is_some_and(|agent| !agent.is_object()) {
         return Err(format!("{of}.agent must be an object such as {{\"model\": \"claude-sonnet-4-5\"}}"));
+    }
+    if asked(settings, "continuous").is_some_and(|continuous| !continuous.is_boolean()) {
+        return Err(format!("{of}.continuous is {}; it must be true or false", settings["continuous"]));
     }
     for (name, wanted) in fields(settings) {
         wanted.and_then(|wanted| wanted.check()).map_err(|why| format!("{of}.{name}: {why}"))?;
@@ -235,6 +243,19 @@ mod tests {
     }
 
     #[test]
+    fn only_who_is_asked_to_works_in_iterations_and_the_task_is_heard_first() {
+        for (project, task, expected) in [
+            (json!({}), json!({}), None),
+            (json!({ "continuous": true }), json!({}), Some(true)),
+            (json!({ "continuous": true }), json!({ "continuous": null }), Some(true)),
+            (json!({ "continuous": true }), json!({ "continuous": false }), Some(false)),
+            (json!({}), json!({ "continuous": true }), Some(true)),
+        ] {
+            assert_eq!(continuous(&map(project.clone()), &map(task.clone())), expected, "{project} {task}");
+        }
+    }
+
+    #[test]
     fn the_mode_is_what_the_task_says_or_what_its_type_and_phase_tell() {
         use ExecutionMode::{Exploration, Implementation, Validation};
         for (kind, phase, config, expected) in [
@@ -257,6 +278,7 @@ mod tests {
             (json!({ "agent": { "model": "scripted/binomial", "kind": "builtin" } }), None),
             (json!({ "agent": null, "model": null }), None),
             (json!({ "agent": [] }), Some("settings.agent")),
+            (json!({ "continuous": "yes" }), Some("settings.continuous")),
             (json!({ "model": 7 }), Some("settings.model")),
             (json!({ "model": " " }), Some("settings.model")),
             (json!({ "agent": { "modle": "x" } }), Some("settings.agent.modle")),

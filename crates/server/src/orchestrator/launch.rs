@@ -109,6 +109,7 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
     if let Some(task) = task {
         launch.mode = agent::mode(&task.task_type, &task.phase_id, &asked);
     }
+    launch.continuous = agent::continuous(&project.settings, &asked);
     launch.agent = agent::agent(&defaults.worker.model, &project.settings, &asked);
     launch.limits = limits(facts, &asked, &defaults.worker);
     launch.limits.grace_seconds = config.stop_grace.as_secs().saturating_sub(STOP_MARGIN_SECONDS).max(1);

@@ -9,7 +9,7 @@ pub mod tell;
 
 mod context;
 mod guard;
-mod prompt;
+pub mod prompt;
 mod spent;
 pub mod steer;
 

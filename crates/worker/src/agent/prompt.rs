@@ -4,11 +4,14 @@ use std::{fmt::Write, fs::File, io::Read, path::Path};
 
 use omoi_protocol::launch::{ExecutionMode, LaunchSpec, PermissionMode};
 
-use super::{skill::Skill, subagent::Helper};
+use super::{skill::Skill, subagent::Helper, tool::NOTES_FILE};
 
 /// Files in which a repository says how to work in it, and how much of each is read.
 const GUIDES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 const GUIDE_BYTES_MAX: u64 = 32 * 1024;
+
+/// What an agent that works in iterations says when all is done.
+pub const COMPLETION_SIGNAL: &str = "TASK_COMPLETE";
 
 const CHARACTER: &str = "\
 You are a careful software engineer. You work alone in a sandbox, on a Git repository that is checked out for you; nobody answers questions while you work, \
@@ -94,11 +97,66 @@ pub fn task(launch: &LaunchSpec) -> String {
             let _ = write!(text, "\n- {one}");
         }
     }
+    if launch.is_continuous() {
+        let _ = write!(text, "\n\n{}", completion(launch));
+    }
     text.trim_end().to_owned()
 }
 
+/// What a later iteration begins with.
+pub struct Iteration<'a> {
+    pub number: u32,
+    /// What was said to the agent in earlier ones.
+    pub told: Vec<&'a str>,
+    pub notes: Option<String>,
+    /// What came of the one before.
+    pub feedback: String,
+}
+
+pub fn iteration(launch: &LaunchSpec, iteration: &Iteration<'_>) -> String {
+    let Iteration { number, told, notes, feedback } = iteration;
+    let mut text = task(launch);
+    let _ = write!(
+        text,
+        "\n\n# This is iteration {number} of {}\n\nThis is a new conversation. What was done before is in the work tree and in `git log`; look at it before you go on.",
+        launch.limits.max_iterations
+    );
+    if !told.is_empty() {
+        let _ = write!(text, "\n\n# What you were told in earlier iterations\n\n{}", told.join("\n\n"));
+    }
+    match notes {
+        Some(notes) => {
+            let _ = write!(text, "\n\n# What your {NOTES_FILE} says\n\n{}", notes.trim_end());
+        }
+        None => {
+            let _ = write!(text, "\n\nThere is no {NOTES_FILE}.");
+        }
+    }
+    let _ = write!(text, "\n\n# What came of the iteration before\n\n{feedback}");
+    text
+}
+
+fn completion(launch: &LaunchSpec) -> String {
+    let gates = launch.gates();
+    let mut text = format!(
+        "# How you work, and when you are done\n\n\
+         You have up to {} iterations. Each is a conversation of its own: what you know in the next is the task, the work tree and what you write into \
+         {NOTES_FILE} in the root of the repository, which is not committed. When you end with work left, write there what is done, what is left and what you found out.\n\n\
+         When the whole of the task is done and you have seen that it works, end your last message with a line that says {COMPLETION_SIGNAL} and nothing else. Then it is looked at whether\n",
+        launch.limits.max_iterations
+    );
+    if gates.clean_git {
+        text.push_str("- everything can be committed and the work tree is clean after that\n");
+    }
+    if gates.code_pushed {
+        text.push_str("- your branch can be pushed\n");
+    }
+    text.push_str("- what the project itself checks holds, which is done outside of this sandbox\n\nWhat does not hold is told to you in the next iteration.");
+    text
+}
+
 /// Said when a session goes on in another sandbox.
-pub fn resumed(unknown: usize) -> String {
+pub fn resumed(launch: &LaunchSpec, unknown: usize) -> String {
     let mut text = "Your session goes on in a new sandbox. The work tree is as the branch has it; \
                     files that were not committed, processes and files outside the repository may be missing. Look at what is there, then go on with the task."
         .to_owned();
@@ -107,6 +165,9 @@ pub fn resumed(unknown: usize) -> String {
             text,
             " What became of {unknown} tool call(s) at the end is not known: check before you rely on them."
         );
+    }
+    if launch.is_continuous() {
+        let _ = write!(text, "\n\n{}", completion(launch));
     }
     reminder(&text)
 }
@@ -171,6 +232,36 @@ mod tests {
         let text = system(&launch(dir.path()), &[], &[]);
         assert!(text.contains("# What the repository's AGENTS.md says\nUse tabs."), "{text}");
         assert!(!text.contains("root:") && !text.contains("hidden"));
+    }
+
+    #[test]
+    fn who_works_in_iterations_is_told_so_and_what_is_known_from_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut launch = launch(dir.path());
+        assert!(!task(&launch).contains(COMPLETION_SIGNAL));
+        launch.context = Some(serde_json::from_value(serde_json::json!({
+            "task": { "id": "task-1", "task_type": "t", "title": "Mend it", "description": "All of it.", "priority": "MEDIUM" },
+        })).unwrap());
+        launch.continuous = Some(true);
+        let first = task(&launch);
+        assert!(first.starts_with("# Your task: Mend it\n\nAll of it.\n\n# How you work"), "{first}");
+        assert!(
+            first.contains("a line that says TASK_COMPLETE") && first.contains("can be pushed"),
+            "{first}"
+        );
+        let later = iteration(
+            &launch,
+            &Iteration {
+                number: 3,
+                told: vec!["[ada says]\nuse tabs"],
+                notes: Some("half done\n".to_owned()),
+                feedback: "no push".to_owned(),
+            },
+        );
+        assert!(later.starts_with(&first), "{later}");
+        for part in ["iteration 3 of 10", "use tabs", "says\n\nhalf done\n", "before\n\nno push"] {
+            assert!(later.contains(part), "{part} is not in {later}");
+        }
     }
 
     #[test]

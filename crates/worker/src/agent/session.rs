@@ -2,7 +2,7 @@
 //! to call. Between one and the next is the boundary, where messages reach the agent, limits are checked and a conversation that
 //! has become too long is cut.
 
-use std::{io, time::Duration};
+use std::{collections::VecDeque, io, time::Duration};
 
 use futures_util::future::join_all;
 use omoi_client::Client;
@@ -41,6 +41,9 @@ const CUT_AT: f64 = 0.8;
 const KEPT_SHARE: f64 = 0.25;
 const SUMMARY_TOKENS: u32 = 8_000;
 const EVENT_TEXT_CHARS_MAX: usize = 100_000;
+/// Of what people said, for conversations that begin anew.
+const TOLD_MAX: usize = 20;
+const TOLD_CHARS_MAX: usize = 2_000;
 const COST_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a session works with.
@@ -60,12 +63,16 @@ pub struct Session<'a> {
     parts: Parts<'a>,
     pub id: String,
     system: String,
+    /// What the conversation began with.
+    opening: String,
     context: Context,
     /// What is said to the model next: results, messages, notes.
     next: Vec<Block>,
     /// Messages that are in it, and those that the agent has not answered to yet.
     carried: Vec<MessageId>,
     unanswered: Vec<Said>,
+    /// What people and Guardian have said in all conversations, the last of it.
+    told: VecDeque<String>,
     guard: Guard,
     pub spent: Spent,
     pub turn: u64,
@@ -102,15 +109,18 @@ impl<'a> Session<'a> {
         let system = prompt::system(launch, &parts.kit.skills, &parts.kit.helpers);
         let id = replay.session_id.clone().unwrap_or_else(|| format!("session-{}", launch.sandbox_id));
         let is_new = replay.context.is_empty();
-        let next = if is_new { prompt::task(launch) } else { prompt::resumed(replay.unknown.len()) };
+        let opening = prompt::task(launch);
+        let next = if is_new { opening.clone() } else { prompt::resumed(launch, replay.unknown.len()) };
         parts.steering.forget(replay.applied);
         let mut session = Self {
             id,
             system,
+            opening,
             context: Context::new(replay.context),
             next: vec![Block::text(next)],
             carried: Vec::new(),
             unanswered: Vec::new(),
+            told: VecDeque::new(),
             guard: Guard::default(),
             spent: Spent::default(),
             turn: replay.turn,
@@ -141,6 +151,31 @@ impl<'a> Session<'a> {
             Ok(()) => Ended::Finished,
             Err(ended) => ended,
         }
+    }
+
+    /// Begins a new conversation, of which `opening` is the first message. The log keeps the old one, and turns are
+    /// counted on. Messages that the agent has not answered to are said again.
+    pub fn begin_anew(&mut self, opening: String) -> Result<(), Failure> {
+        let cleared = self.parts.log.append(&Entry::Compacted { context: Vec::new() });
+        cleared.map_err(|error| unwritten(&error))?;
+        self.context = Context::default();
+        self.guard = Guard::default();
+        self.last_words = String::new();
+        self.next = vec![Block::text(opening.clone())];
+        self.next.extend(self.unanswered.iter().map(|message| Block::text(spoken(message))));
+        self.opening = opening;
+        Ok(())
+    }
+
+    /// The first message of the conversation.
+    pub fn opening(&self) -> &str {
+        &self.opening
+    }
+
+    /// What was said to the agent so far, but for what it hears again anyway.
+    pub fn told(&self) -> impl Iterator<Item = &str> {
+        let answered = self.told.len().saturating_sub(self.unanswered.len());
+        self.told.iter().take(answered).map(String::as_str)
     }
 
     /// Whether there is something that the agent has not heard yet.
@@ -248,10 +283,18 @@ impl<'a> Session<'a> {
             } else {
                 // Whoever speaks behind an interrupt has said how it goes on.
                 interrupted = false;
+                self.remember(&message);
                 self.unanswered.push(message);
             }
         }
         interrupted
+    }
+
+    fn remember(&mut self, message: &Said) {
+        if self.told.len() >= TOLD_MAX {
+            self.told.pop_front();
+        }
+        self.told.push_back(cut(&spoken(message), TOLD_CHARS_MAX));
     }
 
     fn processed(&self, message: &Said) {
@@ -268,13 +311,13 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         let content = std::mem::take(&mut self.next);
-        if self.turn == 0 && self.context.is_empty() {
+        if self.context.is_empty() {
             let text = content
                 .iter()
                 .find_map(|block| if let Block::Text { text } = block { Some(text) } else { None });
             let text = text.cloned().unwrap_or_default();
             self.parts.tell.push(AgentUserMessage {
-                turn: Some(0),
+                turn: Some(self.turn),
                 content_length: Some(text.chars().count() as u64),
                 content: Some(cut(&text, EVENT_TEXT_CHARS_MAX)),
                 ..AgentUserMessage::default()
@@ -289,10 +332,7 @@ impl<'a> Session<'a> {
 
     fn log(&mut self, entry: &Entry) -> Result<(), Ended> {
         let written = self.parts.log.append(entry);
-        written.map_err(|error| {
-            let why = format!("the agent's log cannot be written: {error}; the sandbox's disk may be full");
-            failed(FailureKind::Agent, why)
-        })
+        written.map_err(|error| Ended::Failed(unwritten(&error)))
     }
 
     /// Asks the model and takes note of its answer.
@@ -490,8 +530,7 @@ impl<'a> Session<'a> {
         let Some(at) = self.context.cut(kept as u64) else { return Ok(()) };
         let before = self.context.tokens();
         let summary = self.summary(stop).await?;
-        let task = prompt::task(self.parts.launch);
-        let head = Message::user(vec![Block::text(prompt::after_cut(&task, &summary))]);
+        let head = Message::user(vec![Block::text(prompt::after_cut(&self.opening, &summary))]);
         let context = self.context.compact(head, at);
         self.log(&Entry::Compacted { context })?;
         let metadata = serde_json::json!({
@@ -551,6 +590,11 @@ async fn halt(steering: &Steering, stop: &mut Wish, deadline: Instant) -> Halt {
         stop = more_than(stop, Stop::Interrupt) => Halt::Stop(stop),
         () = sleep_until(deadline) => Halt::Duration,
     }
+}
+
+fn unwritten(error: &io::Error) -> Failure {
+    let why = format!("the agent's log cannot be written: {error}; the sandbox's disk may be full");
+    Failure::new(FailureKind::Agent, why)
 }
 
 fn failed(kind: FailureKind, why: String) -> Ended {

@@ -31,6 +31,6 @@ mod tests;
 
 pub use self::{
     kind::Effect,
-    reach::is_note,
+    reach::{NOTES_FILE, is_note},
     tools::{Around, Call, Done, Piece, Setup, Tools},
 };

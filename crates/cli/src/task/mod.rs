@@ -1,5 +1,7 @@
 //! `omoi task`: units of agent work.
 
+mod watch;
+
 use std::time::Duration;
 
 use anyhow::Result;
@@ -25,10 +27,11 @@ Examples:
   omoi task create --project prj-... 'Fix the parser'
   omoi task create --ticket tkt-... --priority high --depends-on task-... 'Write the docs'
   omoi task list --status failed
+  omoi task watch task-...
   omoi task retry task-...
   omoi task cancel task-... task-... --reason 'not wanted any more'";
 
-/// Create, list, show, cancel and retry tasks
+/// Create, list, show, watch, cancel and retry tasks
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -61,6 +64,7 @@ enum Verb {
         /// As `omoi task list` shows it
         id: TaskId,
     },
+    Watch(watch::Watch),
     /// Cancel tasks; a sandbox that holds one is ended
     Cancel {
         /// One or more
@@ -140,6 +144,7 @@ impl Args {
                 let task = client.task_get(&id).await?;
                 cx.out.answer(&task, |_| show(&task))
             }
+            Verb::Watch(watch) => Box::pin(watch.run(cx, &client)).await,
             Verb::Cancel { ids, reason } => {
                 let reason = Reason { reason };
                 each(cx, &ids, async |id| client.task_cancel(id, &reason).await).await
@@ -229,6 +234,7 @@ fn show(task: &Task) -> String {
         ("waits for", text(&waits_for.join("\n"))),
         ("retries", Some(format!("{} of {}", task.retry_count, task.max_retries))),
         ("not before", when(task.not_before)),
+        ("waiting", task.waiting_reason.clone()),
         ("failure", task.failure_kind.map(|kind| kind.to_string())),
         ("error", task.error_message.clone()),
         ("created", when(Some(task.created_at))),
