@@ -157,7 +157,13 @@ impl Drive<'_, '_> {
             final_output: cut(&self.session.last_words, OUTPUT_CHARS_MAX),
             committed,
         };
-        Done { code, result, pushed: saved.map(|saved| saved.pushed), kept: None, figures: Some(figures) }
+        Done {
+            code,
+            result,
+            pushed: saved.map(|saved| saved.pushed),
+            figures: Some(figures),
+            ..Done::ended()
+        }
     }
 
     /// Commits what is there and brings the branch outside.

@@ -17,6 +17,7 @@ mod commit;
 mod drive;
 mod transcript;
 
+mod check;
 mod command;
 mod group;
 mod output;
