@@ -129,7 +129,7 @@ impl Omoi {
     }
 }
 
-fn of<'a>(events: &'a [Value], event_type: &str) -> Vec<&'a Value> {
+pub fn of<'a>(events: &'a [Value], event_type: &str) -> Vec<&'a Value> {
     events
         .iter()
         .filter(|event| event["event_type"] == event_type)

@@ -4,7 +4,7 @@ use omoi_protocol::SandboxId;
 use serde_json::{Value, json};
 
 use crate::{
-    app::{App, On, Sandbox, unique},
+    app::{App, Sandbox, unique},
     on_both,
     work::{LEASE, MINUTE, text},
 };
@@ -38,8 +38,8 @@ impl App {
     /// A sandbox for the checks, as its worker would speak from it.
     async fn order_checks(&self, task: &str) -> Sandbox {
         let project = text(&self.show(task).await["project_id"]);
-        let ordered = self.post(&format!("/api/v1/projects/{project}/sandboxes"), json!({ "task_id": task }));
-        let ordered = ordered.await.expect(202);
+        let path = format!("/api/v1/projects/{project}/sandboxes");
+        let ordered = self.post(&path, json!({ "task_id": task })).await.expect(202);
         assert_eq!(ordered["stage"], "check", "{ordered}");
         let id: SandboxId = text(&ordered["id"]).parse().unwrap();
         let facts = self.store().place_facts(&id).await.unwrap();
