@@ -79,8 +79,15 @@ impl Args {
         match self.verb {
             Verb::Create { title, project, description, ticket_type, priority, no_task } => {
                 let create_task = !no_task;
-                let new =
-                    NewTicket { project_id: project, title, description, ticket_type, priority, create_task };
+                let new = NewTicket {
+                    project_id: project,
+                    title,
+                    description,
+                    ticket_type,
+                    priority,
+                    create_task,
+                    checks: None,
+                };
                 let created = client.ticket_create(&new).await?;
                 let task = ("task", created.task_id.as_ref().map(ToString::to_string));
                 cx.out.answer(&created, |_| fields(pairs(&created.ticket).into_iter().chain([task])))

@@ -3,7 +3,9 @@
 use omoi_protocol::{
     ProjectId, TaskId, TaskStatus, TicketId,
     page::Page,
-    task::{Dependencies, DependencyList, NewTask, Reason, SetTimeout, Task, TaskPatch, TimeoutStatus},
+    task::{
+        Dependencies, DependencyList, Evidence, NewTask, Reason, SetTimeout, Task, TaskPatch, TimeoutStatus,
+    },
 };
 use serde::Serialize;
 
@@ -36,6 +38,10 @@ impl Client {
 
     pub async fn task_get(&self, id: &TaskId) -> Result<Task, Error> {
         self.get(&path(id, "")).json().await
+    }
+
+    pub async fn task_evidence(&self, id: &TaskId) -> Result<Evidence, Error> {
+        self.get(&path(id, "/evidence")).json().await
     }
 
     pub async fn task_patch(&self, id: &TaskId, patch: &TaskPatch) -> Result<Task, Error> {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{FailureKind, Verification};
+use crate::{FailureKind, SandboxId, Verification};
 
 /// How an attempt ended, as its worker reports it and as it is kept. What the worker did not say is absent,
 /// never zero.
@@ -109,6 +109,9 @@ pub struct CheckResult {
     /// Names the blob that holds all of what it printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_blob: Option<String>,
+    /// Where it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox_id: Option<SandboxId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

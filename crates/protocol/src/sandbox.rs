@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     AgentId, CommandId, CommandState, EventId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus,
-    TaskId, TaskStatus, event::StoredEvent,
+    Stage, TaskId, TaskStatus, event::StoredEvent,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct Sandbox {
     pub agent_id: Option<AgentId>,
     pub provider: ProviderKind,
     pub status: SandboxStatus,
+    /// What it is for: the work on its task, or the checks that prove it.
+    #[serde(default = "work")]
+    pub stage: Stage,
     /// Fences older holders of the same task.
     pub generation: i64,
     pub lease_expires_at: Option<Timestamp>,
@@ -44,6 +47,10 @@ pub struct Sandbox {
     pub kept: Option<Kept>,
     /// What stands in the way of the next step with its place.
     pub place_error: Option<String>,
+}
+
+fn work() -> Stage {
+    Stage::Work
 }
 
 /// What was kept of a sandbox before it was removed.

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AgentId, DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, TaskId, TaskStatus, TicketId,
+    AgentId, DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, SandboxStatus, Stage, TaskId,
+    TaskStatus, TicketId, Verification, outcome::CheckResult,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,6 +76,10 @@ fn medium() -> Priority {
     Priority::Medium
 }
 
+fn work() -> Stage {
+    Stage::Work
+}
+
 fn block() -> DependencyPolicy {
     DependencyPolicy::Block
 }
@@ -109,6 +114,9 @@ pub struct Task {
     pub description: String,
     pub priority: Priority,
     pub status: TaskStatus,
+    /// `check` while its commit waits to be proven or is.
+    #[serde(default = "work")]
+    pub stage: Stage,
     /// The scheduling score at the time of the answer.
     pub score: f64,
     /// The sandbox that holds it, or held it last.
@@ -145,6 +153,35 @@ pub struct Task {
     /// What the model calls of all its attempts have cost.
     #[serde(default)]
     pub cost_usd: f64,
+}
+
+/// What shows that a task is done.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Evidence {
+    pub task_id: TaskId,
+    pub status: TaskStatus,
+    pub stage: Stage,
+    pub verification: Verification,
+    /// The commit that was last checked, or is to be.
+    pub commit: Option<String>,
+    /// What the last run of the declared checks came to.
+    pub checks: Vec<CheckResult>,
+    /// The last hundred, oldest first.
+    pub attempts: Vec<AttemptMade>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AttemptMade {
+    pub sandbox_id: SandboxId,
+    pub stage: Stage,
+    pub status: SandboxStatus,
+    pub end_reason: Option<String>,
+    pub base_commit: Option<String>,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
 }
 
 /// The tasks a task waits for and those that wait for it.

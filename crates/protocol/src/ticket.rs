@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Priority, ProjectId, TaskId, TicketId, TicketStatus, TicketType};
+use crate::{Priority, ProjectId, TaskId, TicketId, TicketStatus, TicketType, launch::Check};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +25,10 @@ pub struct NewTicket {
     #[serde(default = "yes")]
     #[cfg_attr(feature = "schema", schema(default = true))]
     pub create_task: bool,
+    /// What proves its tasks, in the place of the project's checks; an empty list is none.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(max_items = 20))]
+    pub checks: Option<Vec<Check>>,
 }
 
 fn feature() -> TicketType {
@@ -51,6 +55,9 @@ pub struct TicketPatch {
     pub ticket_type: Option<TicketType>,
     pub priority: Option<Priority>,
     pub status: Option<TicketStatus>,
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(max_items = 20))]
+    pub checks: Option<Vec<Check>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -65,6 +72,9 @@ pub struct Ticket {
     pub ticket_type: TicketType,
     pub priority: Priority,
     pub status: TicketStatus,
+    /// What proves its tasks, in the place of the project's checks.
+    #[serde(default)]
+    pub checks: Option<Vec<Check>>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

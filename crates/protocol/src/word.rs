@@ -150,6 +150,9 @@ words! {
         Design = "design", Test = "test", Documentation = "documentation",
     }
 
+    /// What is done with a task next: the work itself, or the checks that prove it.
+    Stage, "stage" { Work = "work", Check = "check" }
+
     /// Whether an outcome has been proven.
     Verification, "verification" { Unverified = "unverified", Verified = "verified", Disputed = "disputed" }
 

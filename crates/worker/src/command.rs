@@ -21,7 +21,7 @@ use crate::{
     end::{End, oom_kills},
     group::{Escalation, Group, INTERRUPT, LEAVE},
     outbox::Outbox,
-    output::{Teller, Written, pump},
+    output::{Tail, Teller, Written, pump},
     proc,
     record::{Record, Records, State},
     work::Stop,
@@ -45,6 +45,8 @@ pub struct Command<'a> {
     pub argv: &'a [String],
     pub env: &'a BTreeMap<String, String>,
     pub cwd: &'a Path,
+    /// Hears the end of what it writes.
+    pub tail: Option<Arc<Tail>>,
 }
 
 impl Command<'_> {
@@ -123,7 +125,12 @@ impl Command<'_> {
         written: &Arc<Written>,
         over: &watch::Sender<bool>,
     ) -> JoinSet<()> {
-        let teller = |stream| Teller { outbox: outbox.clone(), command_id: self.id.clone(), stream };
+        let teller = |stream| Teller {
+            outbox: outbox.clone(),
+            command_id: self.id.clone(),
+            stream,
+            tail: self.tail.clone(),
+        };
         let mut pumps = JoinSet::new();
         if let Some(stdout) = child.stdout.take() {
             pumps.spawn(pump(stdout, teller(CommandStream::Stdout), written.clone(), over.subscribe()));

@@ -18,6 +18,7 @@ mod continuous;
 mod drive;
 mod transcript;
 
+mod check;
 mod command;
 mod group;
 mod output;

@@ -4,7 +4,7 @@
 use std::{
     future,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -55,6 +55,31 @@ impl Written {
     }
 }
 
+/// The last bytes of all that is written, for whoever looks at it when it is over.
+#[derive(Debug)]
+pub struct Tail {
+    bytes: Mutex<Vec<u8>>,
+    bytes_max: usize,
+}
+
+impl Tail {
+    pub fn new(bytes_max: usize) -> Self {
+        Self { bytes: Mutex::default(), bytes_max }
+    }
+
+    pub fn add(&self, more: &[u8]) {
+        let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        bytes.extend_from_slice(more);
+        let over = bytes.len().saturating_sub(self.bytes_max);
+        bytes.drain(..over);
+    }
+
+    pub fn text(&self) -> String {
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
 /// Whoever listens to a stream.
 pub trait Listener {
     /// Everything that comes, as it comes. Whoever takes long slows the command down.
@@ -72,9 +97,17 @@ pub struct Teller {
     pub outbox: Outbox,
     pub command_id: String,
     pub stream: CommandStream,
+    pub tail: Option<Arc<Tail>>,
 }
 
 impl Listener for Teller {
+    fn hear(&self, bytes: &[u8]) -> impl Future<Output = ()> + Send {
+        if let Some(tail) = &self.tail {
+            tail.add(bytes);
+        }
+        future::ready(())
+    }
+
     fn tell(&self, text: &str, lossy: bool, dropped_bytes: Option<u64>) {
         self.outbox.push(CommandOutput {
             command_id: Some(self.command_id.clone()),

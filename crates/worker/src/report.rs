@@ -7,8 +7,10 @@ use omoi_protocol::{
         Decimal, IterationState, SandboxPreserved,
     },
     launch::LaunchSpec,
-    outcome::{Failure, Tokens},
+    outcome::{CheckResult, Failure, Tokens},
 };
+
+use serde_json::{Value, json};
 
 use crate::{keep::Kept, outbox::Outbox, workspace::Pushed};
 
@@ -22,6 +24,8 @@ pub struct Done {
     pub figures: Option<Figures>,
     /// How the iterations ended, where there were any.
     pub looped: Option<Looped>,
+    /// What the declared checks came to, where it was they that ran.
+    pub checks: Vec<CheckResult>,
 }
 
 pub struct Looped {
@@ -42,7 +46,15 @@ pub struct Figures {
 
 impl Done {
     pub fn ended() -> Self {
-        Self { code: 0, result: Ok(()), pushed: None, kept: None, figures: None, looped: None }
+        Self {
+            code: 0,
+            result: Ok(()),
+            pushed: None,
+            kept: None,
+            figures: None,
+            looped: None,
+            checks: Vec::new(),
+        }
     }
 
     pub fn failed(code: u8, failure: Failure) -> Self {
@@ -53,6 +65,10 @@ impl Done {
 pub fn command_started(launch: &LaunchSpec) -> AgentStarted {
     let sdk = if launch.command.is_some() { "command" } else { "none" };
     AgentStarted { sdk: Some(sdk.to_owned()), ..begun(launch) }
+}
+
+pub fn checks_started(launch: &LaunchSpec) -> AgentStarted {
+    AgentStarted { sdk: Some("checks".to_owned()), ..begun(launch) }
 }
 
 /// The built-in agent has its task.
@@ -93,7 +109,7 @@ pub fn end(outbox: &Outbox, launch: &LaunchSpec, done: &Done) {
             "completed".to_owned()
         }
         Err(failure) => {
-            outbox.push(failed(failure, done.figures.as_ref()));
+            outbox.push(failed(failure, done));
             failure.kind.to_string()
         }
     };
@@ -141,6 +157,8 @@ fn iterated(launch: &LaunchSpec, done: &Done, looped: &Looped) -> ContinuousComp
 fn completed(launch: &LaunchSpec, done: &Done) -> AgentCompleted {
     let (pushed, figures) = (done.pushed.as_ref(), done.figures.as_ref());
     let tokens = figures.map(|figures| figures.tokens);
+    let base = || launch.repository.as_ref().map(|repository| repository.base_commit.clone());
+    let checked = if done.checks.is_empty() { None } else { base() };
     AgentCompleted {
         success: Some(true),
         stop_reason: Some(if figures.is_some() { "end_turn" } else { "exit" }.to_owned()),
@@ -154,7 +172,8 @@ fn completed(launch: &LaunchSpec, done: &Done) -> AgentCompleted {
         final_output: figures.map(|figures| figures.final_output.clone()),
         agent_type: launch.agent.agent_type.clone(),
         branch_name: launch.repository.as_ref().map(|repository| repository.branch_name.clone()),
-        commit: pushed.map(|pushed| pushed.commit.clone()),
+        commit: pushed.map(|pushed| pushed.commit.clone()).or(checked),
+        checks: checks(done),
         code_committed: figures.map(|figures| figures.committed),
         code_pushed: pushed.map(|pushed| pushed.is_new),
         files_changed: pushed.map(|pushed| pushed.files.into()),
@@ -165,8 +184,10 @@ fn completed(launch: &LaunchSpec, done: &Done) -> AgentCompleted {
     }
 }
 
-fn failed(failure: &Failure, figures: Option<&Figures>) -> AgentFailed {
+fn failed(failure: &Failure, done: &Done) -> AgentFailed {
+    let figures = done.figures.as_ref();
     AgentFailed {
+        checks: checks(done),
         session_id: figures.map(|figures| figures.session_id.clone()),
         turns: figures.map(|figures| figures.turns),
         cost_usd: figures.and_then(|figures| Decimal::new(figures.cost_usd)),
@@ -178,6 +199,10 @@ fn failed(failure: &Failure, figures: Option<&Figures>) -> AgentFailed {
         signal: failure.signal.map(i64::from),
         ..AgentFailed::default()
     }
+}
+
+fn checks(done: &Done) -> Option<Value> {
+    (!done.checks.is_empty()).then(|| json!(done.checks))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a worker has no clock but the machine's")]

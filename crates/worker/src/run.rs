@@ -31,7 +31,7 @@ use crate::{
 
 const MESSAGES_MAX: usize = 16;
 /// Of the worker's own environment, what a program needs to find its way.
-const PASSED_ON: [&str; 10] =
+pub const PASSED_ON: [&str; 10] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"];
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

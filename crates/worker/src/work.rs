@@ -19,6 +19,7 @@ use tokio::{sync::watch, time::timeout};
 
 use crate::{
     agent::steer::Steering,
+    check,
     command::{self, Command},
     drive, git,
     group::Group,
@@ -128,6 +129,9 @@ impl Work<'_> {
             }
         }
         self.phase.send_replace(Phase::Running);
+        if !self.launch.checks.is_empty() {
+            return check::run(self, stop).await;
+        }
         if drives_agent(self.launch) {
             return Box::pin(drive::drive(self, workspace.as_ref(), stop)).await;
         }
@@ -158,7 +162,7 @@ impl Work<'_> {
 
     async fn command(&self, argv: &[String], stop: &mut Wish) -> Result<crate::end::End, command::Error> {
         let cwd = Path::new(&self.launch.workspace_path);
-        let command = Command { id: COMMAND_ID.to_owned(), argv, env: &self.env, cwd };
+        let command = Command { id: COMMAND_ID.to_owned(), argv, env: &self.env, cwd, tail: None };
         let end = command.run(self.outbox, &self.records, self.group, stop).await;
         self.phase.send_replace(Phase::Ending);
         end
@@ -205,6 +209,9 @@ impl Work<'_> {
 
     pub async fn ended_early(&self, stop: Stop) -> Done {
         match stop {
+            Stop::Interrupt | Stop::Deadline if !self.launch.checks.is_empty() => {
+                Done::failed(CODE_TIMED_OUT, self.out_of_time())
+            }
             Stop::Interrupt | Stop::Deadline => {
                 let workspace = Workspace::of(self.launch, &self.env);
                 self.push(workspace.as_ref(), CODE_TIMED_OUT, Err(self.out_of_time())).await
@@ -286,7 +293,7 @@ impl Work<'_> {
 
 /// Without a command of somebody's, a task is the agent's.
 pub fn drives_agent(launch: &LaunchSpec) -> bool {
-    launch.command.is_none() && launch.context.is_some()
+    launch.command.is_none() && launch.context.is_some() && launch.checks.is_empty()
 }
 
 /// Waits for a wish that is more urgent than `this`.

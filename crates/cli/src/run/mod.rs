@@ -1,6 +1,7 @@
 //! `omoi run`: one task, one attempt, watched from its order to its end.
 
 pub mod attempt;
+mod check;
 mod diff;
 mod story;
 mod sum;
@@ -30,7 +31,8 @@ use crate::{
     text::{parse_span, parse_usd, short},
 };
 use attempt::{Attempt, Seen};
-pub use sum::{Status, Summary};
+use check::Followed;
+pub use sum::{Status, Summary, checks};
 
 const TITLE_CHARS_MAX: usize = 200;
 
@@ -174,9 +176,18 @@ impl Errand {
             Seen::Interrupted(sandbox) => (sandbox, true),
             Seen::Detached => return Ok(self.detached(client)),
         };
-        let task = client.task_get(&self.task.id).await?;
         let known = std::mem::take(&mut attempt.story.known);
-        Ok(self.summary(client, &task, &sandbox, known, attempt.failure(), interrupted))
+        if interrupted {
+            let task = client.task_get(&self.task.id).await?;
+            return Ok(self.summary(client, &task, &sandbox, known, attempt.failure(), true));
+        }
+        match Box::pin(check::follow(cx, client, &self.project, &self.task.id)).await? {
+            Followed::Detached => Ok(self.detached(client)),
+            Followed::Ended { task, failure, interrupted } => {
+                let failure = failure.as_deref().or(attempt.failure());
+                Ok(self.summary(client, &task, &sandbox, known, failure, interrupted))
+            }
+        }
     }
 
     pub fn detached(&self, client: &Client) -> Summary {

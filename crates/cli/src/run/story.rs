@@ -172,6 +172,9 @@ impl Story {
 
     fn of_agent(&mut self, payload: Payload) -> Vec<String> {
         match payload {
+            Payload::AgentStarted(data) if data.sdk.as_deref() == Some("checks") => {
+                vec![self.dim("the declared checks run on the pushed commit")]
+            }
             Payload::AgentStarted(data) => {
                 let model = data.model.unwrap_or_else(|| "a model of its own".to_owned());
                 let on = data.resumed_session_id.map(|id| format!(", going on with session {id}"));

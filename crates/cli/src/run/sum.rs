@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use omoi_client::Client;
 use omoi_protocol::{
-    ProjectId, SandboxId, SandboxStatus, TaskId, TaskStatus, project::Project, sandbox::Sandbox, task::Task,
+    ProjectId, SandboxId, SandboxStatus, TaskId, TaskStatus, Verification, outcome::CheckResult,
+    project::Project, sandbox::Sandbox, task::Task,
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::story::Known;
@@ -34,6 +35,9 @@ pub struct Summary {
     pub project_id: ProjectId,
     pub branch: Option<String>,
     pub base_commit: Option<String>,
+    pub verification: Verification,
+    /// What the declared checks came to.
+    pub checks: Vec<CheckResult>,
     pub commits: Vec<String>,
     pub files_changed: Vec<FileChanged>,
     pub turns: u64,
@@ -99,6 +103,8 @@ impl Summary {
             project_id: project.id.clone(),
             branch: sandbox.branch_name.clone(),
             base_commit: sandbox.base_commit.clone(),
+            verification: of_result(task, "verification").unwrap_or(Verification::Unverified),
+            checks: of_result(task, "checks").unwrap_or_default(),
             commits: known.commits,
             files_changed: files
                 .map(|(path, (lines_added, lines_removed))| FileChanged { path, lines_added, lines_removed })
@@ -139,6 +145,8 @@ impl Summary {
             ("sandbox", Some(self.sandbox_id.to_string())),
             ("isolation", self.isolated.clone()),
             ("branch", self.branch.clone()),
+            ("checks", checks(&self.checks)),
+            ("proof", self.proof()),
             ("commits", some(commits, " ")),
             ("files", some(files, "\n")),
             ("kept", self.kept.clone()),
@@ -146,6 +154,20 @@ impl Summary {
             ("get it", self.fetch.clone()),
             ("then", self.fetch.as_ref().map(|_| "git diff HEAD...FETCH_HEAD".to_owned())),
         ])
+    }
+
+    /// Whether somebody has to take the agent's word for it.
+    fn proof(&self) -> Option<String> {
+        let commit = self.checks.iter().find_map(|_| self.commits.last()).map(|commit| abbreviate(commit));
+        let on = commit.map(|commit| format!(": all checks passed on {commit}")).unwrap_or_default();
+        match (self.status, self.verification) {
+            (_, Verification::Verified) => Some(format!("verified{on}")),
+            (Status::Completed, Verification::Unverified) => {
+                Some("unverified: the project declares no checks".to_owned())
+            }
+            (_, Verification::Disputed) => Some("the checks failed".to_owned()),
+            (_, Verification::Unverified) => None,
+        }
     }
 
     /// How the program ends.
@@ -156,6 +178,9 @@ impl Summary {
             Status::Interrupted => Err(Code(INTERRUPTED).into()),
             Status::Failed => {
                 let why = self.error.as_deref().unwrap_or("nobody said why");
+                // What failed checks have said was shown.
+                let why = why.lines().next().filter(|_| !self.checks.is_empty()).unwrap_or(why);
+                let id = self.checks.iter().find_map(|check| check.sandbox_id.as_ref()).unwrap_or(id);
                 let (cause, hint) = if self.never_was {
                     (
                         format!("{id} could not be made: {why}"),
@@ -171,6 +196,25 @@ impl Summary {
             }
         }
     }
+}
+
+fn of_result<T: DeserializeOwned>(task: &Task, key: &str) -> Option<T> {
+    serde_json::from_value(task.result.as_ref()?.get(key)?.clone()).ok()
+}
+
+/// One line for each.
+pub fn checks(results: &[CheckResult]) -> Option<String> {
+    let line = |result: &CheckResult| {
+        let mark = if result.passed { "✓" } else { "✗" };
+        let code = result.exit_code.filter(|_| !result.passed).map(|code| format!(", exit {code}"));
+        let took = result.duration_ms.map(|ms| format!(" in {}", millis(ms)));
+        format!("{mark} {}{}{}", result.name, took.unwrap_or_default(), code.unwrap_or_default())
+    };
+    (!results.is_empty()).then(|| results.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+fn millis(ms: u64) -> String {
+    span(jiff::SignedDuration::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)))
 }
 
 /// A line that brings the work into the repository that it is said in: from the mirror itself where that can be read, else

@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::Result;
 use omoi_client::{Client, TaskQuery};
 use omoi_protocol::{
-    DependencyPolicy, Priority, ProjectId, TaskId, TaskStatus, TicketId,
-    task::{NewTask, Reason, Task},
+    DependencyPolicy, Priority, ProjectId, Stage, TaskId, TaskStatus, TicketId,
+    task::{AttemptMade, Evidence, NewTask, Reason, Task},
 };
 use omoi_server::clock::Clock;
+use serde::Serialize;
 use serde_json::Map;
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     args::word,
     connect::Connect,
     page::{Limit, collect},
+    run::checks,
     table::{Item, Table, fields, maybe},
     text::{moment, parse_span, relative},
 };
@@ -142,7 +144,10 @@ impl Args {
             }
             Verb::Show { id } => {
                 let task = client.task_get(&id).await?;
-                cx.out.answer(&task, |_| show(&task))
+                let evidence = client.task_evidence(&id).await?;
+                cx.out.answer(&Shown { task: &task, evidence: &evidence }, |_| {
+                    format!("{}\n{}", show(&task), prove(&evidence))
+                })
             }
             Verb::Watch(watch) => Box::pin(watch.run(cx, &client)).await,
             Verb::Cancel { ids, reason } => {
@@ -214,6 +219,28 @@ fn row(table: Table, task: &Task) -> Table {
     ])
 }
 
+/// A task with what proves it, as one object.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    task: &'a Task,
+    evidence: &'a Evidence,
+}
+
+fn prove(evidence: &Evidence) -> String {
+    let attempt = |one: &AttemptMade| {
+        let why = one.end_reason.as_ref().map(|why| format!(" ({why})")).unwrap_or_default();
+        format!("{} {} {}{why}", one.sandbox_id, one.stage, one.status)
+    };
+    let attempts: Vec<String> = evidence.attempts.iter().map(attempt).collect();
+    fields([
+        ("proof", Some(evidence.verification.to_string())),
+        ("commit", evidence.commit.clone()),
+        ("checks", checks(&evidence.checks)),
+        ("attempts", Some(attempts.join("\n")).filter(|text| !text.is_empty())),
+    ])
+}
+
 fn show(task: &Task) -> String {
     let now = Clock::Real.now();
     let when = |at: Option<jiff::Timestamp>| at.map(|at| moment(now, at));
@@ -223,6 +250,7 @@ fn show(task: &Task) -> String {
         ("id", Some(task.id.to_string())),
         ("title", text(&task.title)),
         ("status", Some(task.status.to_string())),
+        ("stage", (task.stage == Stage::Check).then(|| "its checks".to_owned())),
         ("priority", Some(format!("{} (score {:.2})", task.priority, task.score))),
         ("project", Some(task.project_id.to_string())),
         ("ticket", task.ticket_id.as_ref().map(ToString::to_string)),

@@ -7,6 +7,7 @@ mod omoi;
 mod traces;
 
 mod agent;
+mod checks;
 mod conformance;
 mod continuous;
 mod crash;

@@ -183,11 +183,12 @@ events! {
         code_pushed: bool, pr_created: bool, pr_url: String, pr_number: u64, files_changed: Value,
         ci_status: Value, timestamp: String, spec_phase: String, phase_data: Value, phases_completed: Value,
         failed_phase: String, error: String, failure_kind: String, sync_summary: Value, continuous: bool,
+        checks: Value,
     }
     /// The attempt came to nothing; what was made until then is on the branch all the same.
     AgentFailed = "agent.failed" {
         error: String, failure_kind: String, exit_code: i64, signal: i64, session_id: String, turns: u64,
-        cost_usd: Decimal, final_output: String, code_committed: bool,
+        cost_usd: Decimal, final_output: String, code_committed: bool, checks: Value,
     }
     /// An error of the run as a whole; `phase` says in which part of it, `fatal` that it ended the run.
     AgentError = "agent.error" {

@@ -68,6 +68,13 @@ impl LaunchSpec {
         self.env.0.clone().into_iter().chain(own).chain(net::vars(self)).collect()
     }
 
+    /// What a check finds: the project's own variables and a way out, and nothing that could speak for the sandbox.
+    pub fn check_environment(&self) -> BTreeMap<String, String> {
+        let workspace = [("CI", "true"), ("WORKSPACE_PATH", self.workspace_path.as_str())];
+        let own = workspace.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        self.env.0.clone().into_iter().chain(own).chain(net::plain_vars(self)).collect()
+    }
+
     fn identity_vars(&self) -> Vars {
         let mut vars = vec![
             ("SANDBOX_ID", self.sandbox_id.to_string()),

@@ -18,5 +18,6 @@ pub use env::{ENV_VALUE_BYTES_MAX, EnvError, PlainEnv, base64};
 pub use place::{Repository, Resources, SPOOL_PATH, WORKSPACE_PATH};
 pub use spec::LaunchSpec;
 pub use work::{
-    AgentKind, AgentLaunch, ExecutionMode, Gates, Limits, McpServer, PermissionMode, Resume, SpecLaunch, Wire,
+    AgentKind, AgentLaunch, Check, ExecutionMode, Gates, Limits, McpServer, PermissionMode, Resume,
+    SpecLaunch, Wire,
 };

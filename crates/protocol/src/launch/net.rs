@@ -16,6 +16,12 @@ pub(super) fn vars(launch: &LaunchSpec) -> Vec<(String, String)> {
     vars.chain(git_vars(launch)).collect()
 }
 
+/// The same for what may not speak for the sandbox: a way out, and a Git that knows no token.
+pub(super) fn plain_vars(launch: &LaunchSpec) -> Vec<(String, String)> {
+    let proxy = proxy_vars(launch).into_iter().map(|(name, value)| (name.to_owned(), value));
+    proxy.chain(settings_vars(&git_settings(launch))).collect()
+}
+
 impl LaunchSpec {
     /// Of the environment, what lets Git through the door and says in whose name it commits.
     pub fn git_environment(&self) -> BTreeMap<String, String> {
@@ -58,26 +64,34 @@ fn model_vars(launch: &LaunchSpec) -> Vec<(&'static str, String)> {
 
 /// Settings of Git that no file has to hold. The token goes to the door's Git alone.
 fn git_vars(launch: &LaunchSpec) -> Vec<(String, String)> {
+    let mut settings = git_settings(launch);
+    settings.push((
+        format!("http.{}/git/.extraHeader", launch.door.url),
+        format!("Authorization: Bearer {}", launch.token.expose()),
+    ));
+    settings_vars(&settings)
+}
+
+fn git_settings(launch: &LaunchSpec) -> Vec<(String, String)> {
     let repository = launch.repository.as_ref();
     let name = repository.and_then(|repository| repository.author_name.as_deref()).unwrap_or(AUTHOR_NAME);
     let email = repository.and_then(|repository| repository.author_email.as_deref()).unwrap_or(AUTHOR_EMAIL);
-    let settings = [
+    vec![
         ("user.name".to_owned(), name.to_owned()),
         ("user.email".to_owned(), email.to_owned()),
         // Whoever prepared the work tree may have another user id.
         ("safe.directory".to_owned(), launch.workspace_path.clone()),
-        (
-            format!("http.{}/git/.extraHeader", launch.door.url),
-            format!("Authorization: Bearer {}", launch.token.expose()),
-        ),
-    ];
+    ]
+}
+
+fn settings_vars(settings: &[(String, String)]) -> Vec<(String, String)> {
     let mut vars = vec![
         ("GIT_TERMINAL_PROMPT".to_owned(), "0".to_owned()),
         ("GIT_CONFIG_COUNT".to_owned(), settings.len().to_string()),
     ];
-    for (n, (key, value)) in settings.into_iter().enumerate() {
-        vars.push((format!("GIT_CONFIG_KEY_{n}"), key));
-        vars.push((format!("GIT_CONFIG_VALUE_{n}"), value));
+    for (n, (key, value)) in settings.iter().enumerate() {
+        vars.push((format!("GIT_CONFIG_KEY_{n}"), key.clone()));
+        vars.push((format!("GIT_CONFIG_VALUE_{n}"), value.clone()));
     }
     vars
 }

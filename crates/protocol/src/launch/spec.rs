@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentLaunch, Door, ExecutionMode, Gates, Limits, PlainEnv, Repository, Resources, Resume, SandboxToken,
-    SpecLaunch, TaskContext, WORKSPACE_PATH,
+    AgentLaunch, Check, Door, ExecutionMode, Gates, Limits, PlainEnv, Repository, Resources, Resume,
+    SandboxToken, SpecLaunch, TaskContext, WORKSPACE_PATH,
 };
 use crate::{ProjectId, ProviderKind, SandboxId, TaskId};
 
@@ -43,6 +43,9 @@ pub struct LaunchSpec {
     /// Run by a shell in the workspace before the agent begins: installs what the project needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<String>,
+    /// Run in the place of an agent, all of them, on the commit that the repository begins with. Nothing is pushed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
     #[serde(default)]
     pub mode: ExecutionMode,
     #[serde(default)]
@@ -87,6 +90,7 @@ impl LaunchSpec {
             token,
             command: None,
             setup: None,
+            checks: Vec::new(),
             mode: ExecutionMode::default(),
             agent: AgentLaunch::default(),
             limits: Limits::default(),

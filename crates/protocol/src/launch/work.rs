@@ -208,6 +208,22 @@ impl Default for Limits {
     }
 }
 
+/// A declared check, as `settings.checks` of a project and `checks` of a task's `execution_config` list them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Check {
+    pub name: String,
+    /// Run by a shell in the workspace; it has passed when it ends with 0.
+    pub command: String,
+    #[serde(default = "check_seconds")]
+    pub timeout_seconds: u64,
+}
+
+fn check_seconds() -> u64 {
+    1_800
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Gates {

@@ -34,6 +34,7 @@ fn an_outcome_carries_its_evidence() {
             duration_ms: Some(1234),
             output_preview: "test result: ok".to_owned(),
             output_blob: Some("sha256-9f86d081".to_owned()),
+            sandbox_id: None,
         }],
         verification: Verification::Verified,
         pr: Some(PullRequest { number: 12, url: "https://github.com/acme/shop/pull/12".to_owned() }),

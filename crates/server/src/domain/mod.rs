@@ -1,6 +1,7 @@
 //! The rules: pure functions of what is stored and of the time the caller passes in. No `async`, no I/O, no
 //! clock and no randomness live here, so every rule is tested as a table.
 
+pub mod check;
 pub mod lease;
 pub mod retry;
 pub mod task;

@@ -7,7 +7,7 @@
 pub use omoi_protocol::event::is_heartbeat;
 use omoi_protocol::{
     FailureKind, MessageState,
-    outcome::{Outcome, PullRequest, Tokens},
+    outcome::{CheckResult, Outcome, PullRequest, Tokens},
 };
 use serde_json::Value;
 
@@ -21,6 +21,8 @@ pub enum Report {
     Failed {
         kind: FailureKind,
         error: String,
+        /// What the declared checks came to, where it was they that ran.
+        checks: Vec<CheckResult>,
     },
 }
 
@@ -95,6 +97,7 @@ fn completed(data: &Value) -> Report {
         stop_reason: text("stop_reason"),
         branch_name: text("branch_name"),
         commit: text("commit"),
+        checks: checks(data),
         pr: count("pr_number").zip(text("pr_url")).map(|(number, url)| PullRequest { number, url }),
         ..Outcome::succeeded()
     };
@@ -122,7 +125,12 @@ fn failed(guess: FailureKind, data: &Value) -> Report {
         (None, Some(stop_reason)) => format!("the agent stopped without success: {stop_reason}"),
         (None, None) => "the agent stopped without success and gave no reason".to_owned(),
     };
-    Report::Failed { kind, error }
+    Report::Failed { kind, error, checks: checks(data) }
+}
+
+/// Results that cannot be read are none.
+fn checks(data: &Value) -> Vec<CheckResult> {
+    serde_json::from_value(data["checks"].clone()).unwrap_or_default()
 }
 
 /// A loop reports most of its numbers one level down, in `state`.
@@ -140,7 +148,7 @@ mod tests {
     use super::*;
 
     fn fails(kind: FailureKind, error: &str) -> Option<Report> {
-        Some(Report::Failed { kind, error: error.to_owned() })
+        Some(Report::Failed { kind, error: error.to_owned(), checks: Vec::new() })
     }
 
     fn completes(outcome: Outcome) -> Option<Report> {

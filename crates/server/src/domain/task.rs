@@ -32,6 +32,7 @@ pub enum TaskEvent {
     },
     Completed {
         generation: i64,
+        proof: Proof,
     },
     Failed {
         generation: i64,
@@ -47,12 +48,25 @@ pub enum TaskEvent {
     Retried,
 }
 
+/// What shows that a success is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Proof {
+    /// No checks are declared, so the reporter's word is all there is.
+    Undeclared,
+    /// The declared checks have yet to run, in a sandbox of their own.
+    Owed,
+    /// They ran and passed.
+    Given,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// The sandbox holds nothing any more: its work is kept, then its place is removed.
     EndSandbox { sandbox: SandboxId, status: SandboxStatus },
-    /// Count one retry more, and hold the task back until then.
-    OfferAgain { not_before: Timestamp },
+    /// Count one retry more, and hold the task back until then. The kind says at which stage it goes on.
+    OfferAgain { kind: FailureKind, not_before: Timestamp },
+    /// The work is done and is to be proven: no retry is counted, and nothing is held back.
+    OfferCheck,
     /// Count retries from zero, and hold nothing back.
     OfferAfresh,
     /// Those that wait for this task have one unmet dependency less.
@@ -136,9 +150,14 @@ impl TaskState {
                 Ok((Self::Running(lease.clone()), vec![]))
             }
             // The report of the start may have been lost, so an assigned task ends like a running one.
-            TaskEvent::Completed { generation } => {
+            TaskEvent::Completed { generation, proof } => {
                 let ended = end(self.lease_of(generation)?, SandboxStatus::Completed);
-                Ok((Self::Completed, vec![ended, Effect::ReleaseDependants]))
+                Ok(match proof {
+                    Proof::Undeclared | Proof::Given => {
+                        (Self::Completed, vec![ended, Effect::ReleaseDependants])
+                    }
+                    Proof::Owed => (Self::Pending, vec![ended, Effect::OfferCheck]),
+                })
             }
             TaskEvent::Failed { generation, kind, retry } => {
                 Ok(failed(self.lease_of(generation)?, kind, retry, now))
@@ -202,7 +221,7 @@ fn failed(lease: &Lease, kind: FailureKind, retry: RetryDecision, now: Timestamp
     match retry {
         RetryDecision::Again { after } => {
             let not_before = now.saturating_add(after).unwrap_or(Timestamp::MAX);
-            (TaskState::Pending, vec![ended, Effect::OfferAgain { not_before }])
+            (TaskState::Pending, vec![ended, Effect::OfferAgain { kind, not_before }])
         }
         RetryDecision::GiveUp { .. } => (TaskState::Failed { kind }, vec![ended, Effect::SettleDependants]),
     }
@@ -223,7 +242,6 @@ mod tests {
     const LATER: Timestamp = Timestamp::constant(1_750_000_060, 0);
     const AGAIN: RetryDecision = RetryDecision::Again { after: Duration::from_secs(4) };
     const GIVE_UP: RetryDecision = RetryDecision::GiveUp { reason: GiveUp::Hopeless };
-    const OFFER: Effect = OfferAgain { not_before: Timestamp::constant(1_750_000_004, 0) };
     const CRASHED: TaskState = Failed { kind: FailureKind::Crashed };
     const LOST: TaskState = Failed { kind: FailureKind::Lost };
 
@@ -243,6 +261,14 @@ mod tests {
         TaskEvent::Failed { generation, kind: FailureKind::Crashed, retry }
     }
 
+    fn complete(generation: i64, proof: Proof) -> TaskEvent {
+        TaskEvent::Completed { generation, proof }
+    }
+
+    fn offer(kind: FailureKind) -> Effect {
+        OfferAgain { kind, not_before: Timestamp::constant(1_750_000_004, 0) }
+    }
+
     fn ended(status: SandboxStatus) -> Effect {
         EndSandbox { sandbox: "sbx-5".parse().unwrap(), status }
     }
@@ -252,7 +278,9 @@ mod tests {
         vec![
             TaskEvent::Claimed(held()),
             TaskEvent::Started { generation: 5 },
-            TaskEvent::Completed { generation: 5 },
+            complete(5, Proof::Undeclared),
+            complete(5, Proof::Owed),
+            complete(5, Proof::Given),
             crash(5, AGAIN),
             TaskEvent::LeaseExpired { retry: AGAIN },
             TaskEvent::Cancelled,
@@ -269,11 +297,13 @@ mod tests {
     fn what_each_event_does_where_it_is_accepted() {
         use SandboxStatus as Sandbox;
         let started = || TaskEvent::Started { generation: 5 };
-        let completed = || TaskEvent::Completed { generation: 5 };
+        let completed = |proof| complete(5, proof);
+        let owed = || vec![ended(Sandbox::Completed), OfferCheck];
         let silent = |retry| TaskEvent::LeaseExpired { retry };
         let proven = || vec![ended(Sandbox::Completed), ReleaseDependants];
         let hopeless = |status| vec![ended(status), SettleDependants];
-        let offered = |status| vec![ended(status), OFFER];
+        let offered = |status, kind| vec![ended(status), offer(kind)];
+        let (crashed, lost) = (FailureKind::Crashed, FailureKind::Lost);
         let stopped = || hopeless(Sandbox::Terminated);
         #[rustfmt::skip]
         let table = [
@@ -281,15 +311,19 @@ mod tests {
             (Assigned(held()),    started(),         Running(held()),    vec![]),
             (Running(held()),     started(),         Running(held()),    vec![]),
             (Assigned(expired()), started(),         Running(expired()), vec![]),
-            (Assigned(held()),    completed(),       Completed,          proven()),
-            (Running(held()),     completed(),       Completed,          proven()),
-            (Running(expired()),  completed(),       Completed,          proven()),
-            (Assigned(held()),    crash(5, AGAIN),   Pending,            offered(Sandbox::Failed)),
-            (Running(held()),     crash(5, AGAIN),   Pending,            offered(Sandbox::Failed)),
+            (Assigned(held()),    completed(Proof::Undeclared), Completed, proven()),
+            (Running(held()),     completed(Proof::Undeclared), Completed, proven()),
+            (Running(held()),     completed(Proof::Given), Completed,    proven()),
+            (Running(expired()),  completed(Proof::Given), Completed,    proven()),
+            (Assigned(held()),    completed(Proof::Owed), Pending,       owed()),
+            (Running(held()),     completed(Proof::Owed), Pending,       owed()),
+            (Running(expired()),  completed(Proof::Owed), Pending,       owed()),
+            (Assigned(held()),    crash(5, AGAIN),   Pending,            offered(Sandbox::Failed, crashed)),
+            (Running(held()),     crash(5, AGAIN),   Pending,            offered(Sandbox::Failed, crashed)),
             (Assigned(held()),    crash(5, GIVE_UP), CRASHED,            hopeless(Sandbox::Failed)),
             (Running(held()),     crash(5, GIVE_UP), CRASHED,            hopeless(Sandbox::Failed)),
-            (Assigned(expired()), silent(AGAIN),     Pending,            offered(Sandbox::Lost)),
-            (Running(expired()),  silent(AGAIN),     Pending,            offered(Sandbox::Lost)),
+            (Assigned(expired()), silent(AGAIN),     Pending,            offered(Sandbox::Lost, lost)),
+            (Running(expired()),  silent(AGAIN),     Pending,            offered(Sandbox::Lost, lost)),
             (Assigned(expired()), silent(GIVE_UP),   LOST,               hopeless(Sandbox::Lost)),
             (Running(expired()),  silent(GIVE_UP),   LOST,               hopeless(Sandbox::Lost)),
             (Pending,             TaskEvent::Cancelled, Cancelled,       vec![SettleDependants]),
@@ -313,16 +347,16 @@ mod tests {
             (Completed, TaskEvent::Claimed(held()), "task_final"),
             (Cancelled, TaskEvent::Claimed(held()), "task_final"),
             (Pending, started(5), "lease_passed_on"),
-            (Pending, TaskEvent::Completed { generation: 5 }, "lease_passed_on"),
+            (Pending, complete(5, Proof::Owed), "lease_passed_on"),
             (Pending, crash(5, AGAIN), "lease_passed_on"),
             (Assigned(held()), started(4), "lease_passed_on"),
-            (Running(held()), TaskEvent::Completed { generation: 4 }, "lease_passed_on"),
+            (Running(held()), complete(4, Proof::Owed), "lease_passed_on"),
             (Running(held()), crash(4, GIVE_UP), "lease_passed_on"),
             (Running(held()), crash(6, GIVE_UP), "lease_passed_on"),
             (Completed, started(5), "task_final"),
             (Completed, crash(5, GIVE_UP), "task_final"),
-            (CRASHED, TaskEvent::Completed { generation: 5 }, "task_final"),
-            (Cancelled, TaskEvent::Completed { generation: 5 }, "task_final"),
+            (CRASHED, complete(5, Proof::Owed), "task_final"),
+            (Cancelled, complete(5, Proof::Owed), "task_final"),
             (Pending, silent(), "not_running"),
             (Assigned(held()), silent(), "lease_lasts"),
             (Running(held()), silent(), "lease_lasts"),
@@ -341,7 +375,7 @@ mod tests {
     fn a_refusal_reads_alone() {
         let late = Completed.apply(TaskEvent::Started { generation: 5 }, NOW).unwrap_err();
         assert_eq!(late.to_string(), r#""started" changes nothing on a task that is completed: it is over"#);
-        let old = Running(held()).apply(TaskEvent::Completed { generation: 4 }, NOW).unwrap_err();
+        let old = Running(held()).apply(complete(4, Proof::Owed), NOW).unwrap_err();
         let why = "the lease of generation 4 has passed on";
         assert_eq!(
             old.to_string(),
@@ -374,7 +408,7 @@ mod tests {
         let next = Lease { holder: "sbx-6".parse().unwrap(), generation: 6, expires_at: LATER };
         let (assigned, _) = pending.apply(TaskEvent::Claimed(next.clone()), NOW).unwrap();
 
-        let late = assigned.apply(TaskEvent::Completed { generation: 5 }, NOW).unwrap_err();
+        let late = assigned.apply(complete(5, Proof::Owed), NOW).unwrap_err();
         assert_eq!(late.code(), "lease_passed_on");
         assert_eq!(assigned.apply(TaskEvent::Started { generation: 6 }, NOW).unwrap().0, Running(next));
     }

@@ -17,7 +17,7 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::domain::{agent, author, budget, egress::Settings, limit};
+use crate::domain::{agent, author, budget, check, egress::Settings, limit};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -94,6 +94,7 @@ fn settings(settings: &Map<String, Value>) -> Result<(), String> {
     places(settings)?;
     agent::check("settings", settings)?;
     author::check(settings)?;
+    check::check("settings", settings)?;
     budget::check(settings)
 }
 
@@ -102,6 +103,7 @@ fn execution(config: &Map<String, Value>) -> Result<(), String> {
     agent::check("execution_config", config)?;
     agent::check_task(config)?;
     limit::check(config)?;
+    check::check("execution_config", config)?;
     budget::check(config)
 }
 
@@ -130,14 +132,16 @@ impl Valid for ProjectPatch {
 impl Valid for NewTicket {
     fn check(&self) -> Result<(), String> {
         text("title", &self.title, 1, 500)?;
-        text("description", &self.description, 0, 100_000)
+        text("description", &self.description, 0, 100_000)?;
+        self.checks.as_ref().map_or(Ok(()), |checks| check::check_list("checks", checks))
     }
 }
 
 impl Valid for TicketPatch {
     fn check(&self) -> Result<(), String> {
         some("title", self.title.as_ref(), 1, 500)?;
-        some("description", self.description.as_ref(), 0, 100_000)
+        some("description", self.description.as_ref(), 0, 100_000)?;
+        self.checks.as_ref().map_or(Ok(()), |checks| check::check_list("checks", checks))
     }
 }
 

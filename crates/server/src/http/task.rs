@@ -4,7 +4,9 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
     ProjectId, TaskId, TaskStatus, TicketId,
     page::Page,
-    task::{Dependencies, DependencyList, NewTask, Reason, SetTimeout, Task, TaskPatch, TimeoutStatus},
+    task::{
+        Dependencies, DependencyList, Evidence, NewTask, Reason, SetTimeout, Task, TaskPatch, TimeoutStatus,
+    },
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -23,6 +25,7 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(get_one, update))
+        .routes(routes!(evidence))
         .routes(routes!(cancel))
         .routes(routes!(retry))
         .routes(routes!(set_timeout))
@@ -79,6 +82,18 @@ async fn create(
 async fn get_one(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> ApiResult<Answer<Task>> {
     who.viewer()?;
     Ok(Answer(api.store.task_get(&id).await?))
+}
+
+/// Show what proves a task: the checks that ran on its commit, and every attempt at it
+#[utoipa::path(get, path = "/api/v1/tasks/{id}/evidence", params(("id" = TaskId, Path)),
+    responses((status = 200, body = Evidence)), tag = "tasks")]
+async fn evidence(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+) -> ApiResult<Answer<Evidence>> {
+    who.viewer()?;
+    Ok(Answer(api.store.task_evidence(&id).await?))
 }
 
 /// Change a task

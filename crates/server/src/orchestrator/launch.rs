@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use omoi_protocol::{
     launch::{
-        Door, LaunchSpec, Limits, PlainEnv, Repository, Resources, Resume, Revision, SandboxToken, TaskBrief,
-        TaskContext, TicketBrief,
+        Check, Door, LaunchSpec, Limits, PlainEnv, Repository, Resources, Resume, Revision, SandboxToken,
+        TaskBrief, TaskContext, TicketBrief,
     },
     task::Task,
     ticket::Ticket,
@@ -23,6 +23,9 @@ use crate::{
 
 /// What is left of a sandbox's grace when its worker has to be gone.
 const STOP_MARGIN_SECONDS: u64 = 5;
+
+/// How long a sandbox of checks may take before the first of them begins, and after the last.
+const CHECK_SETUP_SECONDS: u64 = 20 * 60;
 
 /// What a project's settings say about its sandboxes. Whatever cannot be read was refused when it was set.
 #[derive(Debug, Default, Deserialize)]
@@ -116,12 +119,21 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
     launch.labels = sandbox.labels.clone();
     launch.env = settings.env;
     launch.setup = settings.setup;
-    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref()));
+    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref(), facts.feedback.as_deref()));
     launch.resume = resumed.map(|session| Resume {
         session_id: session.session_id,
         transcript_b64: Some(session.transcript_b64),
     });
+    if let Some(owed) = &facts.owed {
+        launch.limits.wall_clock_seconds = check_seconds(&owed.checks);
+        (launch.checks, launch.command, launch.resume) = (owed.checks.clone(), None, None);
+    }
     launch
+}
+
+/// All of their time, and what setting up takes besides.
+fn check_seconds(checks: &[Check]) -> u64 {
+    checks.iter().map(|check| check.timeout_seconds).sum::<u64>() + CHECK_SETUP_SECONDS
 }
 
 fn limits(facts: &Facts, asked: &Map<String, Json>, worker: &config::Worker) -> Limits {
@@ -135,7 +147,7 @@ fn limits(facts: &Facts, asked: &Map<String, Json>, worker: &config::Worker) -> 
     limits
 }
 
-fn context(task: &Task, ticket: Option<&Ticket>) -> TaskContext {
+fn context(task: &Task, ticket: Option<&Ticket>, feedback: Option<&str>) -> TaskContext {
     TaskContext {
         task: TaskBrief {
             id: task.id.clone(),
@@ -153,10 +165,10 @@ fn context(task: &Task, ticket: Option<&Ticket>) -> TaskContext {
             priority: ticket.priority,
             context: serde_json::Map::new(),
         }),
-        revision: (task.retry_count > 0).then(|| Revision {
-            feedback: task.error_message.clone().unwrap_or_default(),
+        revision: (task.retry_count > 0 || feedback.is_some()).then(|| Revision {
+            feedback: feedback.unwrap_or_default().to_owned(),
             recommendations: Vec::new(),
-            iteration: u32::try_from(task.retry_count).unwrap_or(u32::MAX),
+            iteration: u32::try_from(task.retry_count.max(1)).unwrap_or(u32::MAX),
         }),
         markdown: None,
         extra: serde_json::Map::new(),

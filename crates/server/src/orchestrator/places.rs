@@ -31,7 +31,7 @@ use crate::{
     gateway::door::Doors,
     git::{self, Checkouts, Mirrors},
     sandbox::{self, Inspection, Local, Order, Provider},
-    store::{self, Facts, Placed, Session, Store},
+    store::{self, Facts, Owed, Placed, Session, Store},
 };
 
 /// How many rows one look takes in.
@@ -53,6 +53,10 @@ pub enum Error {
     Door(std::io::Error),
     #[error("the project has no branch or commit {0:?} to start from")]
     NoBase(String),
+    #[error(
+        "commit {commit} was reported and is not on {branch}, so there is nothing to check; try the task again"
+    )]
+    NotPushed { commit: CommitId, branch: String },
     #[error("the rescue took longer than {RESCUE_TIMEOUT:?}")]
     RescueTimeout,
 }
@@ -62,7 +66,7 @@ impl Error {
         match self {
             Self::Sandbox(error) => error.kind(),
             Self::Git(error) if !error.may_pass() => FailureKind::Invalid,
-            Self::NoBase(_) => FailureKind::Invalid,
+            Self::NoBase(_) | Self::NotPushed { .. } => FailureKind::Invalid,
             _ => FailureKind::Spawn,
         }
     }
@@ -71,7 +75,7 @@ impl Error {
         match self {
             Self::Sandbox(error) => error.may_pass(),
             Self::Git(error) => error.may_pass(),
-            Self::NoBase(_) => false,
+            Self::NoBase(_) | Self::NotPushed { .. } => false,
             _ => true,
         }
     }
@@ -319,6 +323,11 @@ impl Shared {
             return Ok(base);
         }
         let tip = self.mirrors.refresh(project).await?;
+        if let Some(owed) = &facts.owed {
+            let commit = self.pushed(&project.id, &row.branch_name, owed, tip).await?;
+            self.store.place_set_base(id, commit.as_str()).await?;
+            return Ok(commit);
+        }
         let from = match (&facts.wish.base, resumed) {
             (None, None) => tip,
             (None, Some(session)) => self.left_off(&project.id, session).await?.unwrap_or(tip),
@@ -333,6 +342,25 @@ impl Shared {
         let base = self.mirrors.branch_create(project, &row.branch_name, &from, id).await?;
         self.store.place_set_base(id, base.as_str()).await?;
         Ok(base)
+    }
+
+    /// The commit to check: what the worker named, if it is on the branch, else what the branch holds. The branch stays as
+    /// it is; without one nothing was made, and the default branch is what there is to check.
+    async fn pushed(
+        &self,
+        project: &ProjectId,
+        branch: &str,
+        owed: &Owed,
+        default_tip: CommitId,
+    ) -> Result<CommitId, Error> {
+        let held = self.mirrors.branch_tip(project, branch).await?.unwrap_or(default_tip);
+        let Some(named) = owed.commit.as_ref().and_then(|commit| commit.parse().ok()) else {
+            return Ok(held);
+        };
+        let there = named == held
+            || (self.mirrors.has_commit(project, &named).await?
+                && self.mirrors.is_ancestor(project, &named, &held).await?);
+        if there { Ok(named) } else { Err(Error::NotPushed { commit: named, branch: branch.to_owned() }) }
     }
 
     /// Where the work of a session is: what was kept of its sandbox, or the tip of its branch.

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    AgentId, Priority, ProjectId, ProviderKind, SandboxId, TaskId, TicketType, agent::Claim,
+    AgentId, Priority, ProjectId, ProviderKind, SandboxId, Stage, TaskId, TicketType, agent::Claim,
     sandbox::SandboxAttached,
 };
 use serde_json::json;
@@ -44,6 +44,7 @@ pub(super) struct Taken {
     pub project_id: ProjectId,
     pub generation: i64,
     pub branch_name: String,
+    pub stage: Stage,
 }
 
 impl Taken {
@@ -96,6 +97,10 @@ pub(super) async fn claim_this(
         let detail = format!("task {id} waits for others to be completed first");
         return Err(Error::conflict("dependencies_unmet", detail));
     }
+    if sandbox.order.is_none() && row.parse::<Stage>("stage")? == Stage::Check {
+        let detail = format!("task {id} is at its checks, which run in a sandbox that is made here");
+        return Err(Error::conflict("checks_alone", detail));
+    }
     take(tx, &row, sandbox).await
 }
 
@@ -106,6 +111,7 @@ async fn take(tx: &mut Tx, row: &Row, sandbox: NewSandbox<'_>) -> Result<Sandbox
         project_id: row.parse("project_id")?,
         generation: row.get::<i64>("generation")? + 1,
         branch_name: branch_of(tx, &id, row).await?,
+        stage: row.parse("stage")?,
         id,
     };
     let id = &taken.id;
@@ -117,6 +123,7 @@ async fn take(tx: &mut Tx, row: &Row, sandbox: NewSandbox<'_>) -> Result<Sandbox
         id.as_str(),
         &json!({
             "task_id": id, "project_id": taken.project_id, "status": "assigned", "old_status": "pending",
+            "stage": taken.stage,
             "sandbox_id": holder, "agent_id": agent, "branch_name": taken.branch_name,
         }),
     );
@@ -216,7 +223,11 @@ fn highest(tx: &Tx, rows: impl Iterator<Item = Row>) -> Result<Option<Row>, Erro
     Ok(best.map(|(_, _, row)| row))
 }
 
+/// Whether an agent elsewhere can do it. Checks are for nobody to report who could also have done the work.
 fn fits(row: &Row, able: &[String]) -> bool {
+    if row.parse::<Stage>("stage").ok() != Some(Stage::Work) {
+        return false;
+    }
     let wanted: Vec<String> = row.json("required_capabilities").unwrap_or_default();
     wanted.iter().all(|w| able.contains(w))
 }

@@ -29,6 +29,7 @@ mod offer;
 mod place;
 mod postgres;
 mod project;
+mod proof;
 mod result;
 mod rules;
 mod sandbox;
@@ -62,6 +63,7 @@ pub use self::{
     event::{EventAsk, TrajectoryAsk},
     message::QUEUED as MESSAGE_QUEUED,
     place::{Facts, Placed},
+    proof::Owed,
     rules::Rules,
     sandbox::SandboxFilter,
     task::TaskFilter,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    FailureKind, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus,
+    FailureKind, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, Stage, TaskId,
     project::Project,
     sandbox::{Kept, NewSandbox as Wish, Sandbox},
     task::Task,
@@ -18,6 +18,7 @@ use super::{
     Error, Store, Tx,
     claim::claim_this,
     project,
+    proof::{self, Owed},
     sandbox::{self, NewSandbox, Order, end},
     task, ticket, token, transcript,
     transition::{self, Note, Stored},
@@ -61,6 +62,10 @@ pub struct Facts {
     pub ticket: Option<Ticket>,
     pub wish: Wish,
     pub slot: i64,
+    /// For a sandbox that checks what others made.
+    pub owed: Option<Owed>,
+    /// What was last wrong with the task.
+    pub feedback: Option<String>,
     /// The sandbox's token; whatever it had before opens nothing any more.
     pub token: String,
 }
@@ -95,8 +100,12 @@ impl Store {
                 let detail = format!("task {} belongs to another project", held.id);
                 return Err(Error::conflict("wrong_project", detail));
             }
-            let of_task = held.as_ref().and_then(|held| agent::resumes(&held.execution_config));
-            wish.resume_session_id = wish.resume_session_id.or_else(|| of_task.map(str::to_owned));
+            if let Some(held) = held.as_ref().filter(|held| held.stage == Stage::Check) {
+                wish = proof::wish_for_checks(tx, held, &wish).await?;
+            } else {
+                let of_task = held.as_ref().and_then(|held| agent::resumes(&held.execution_config));
+                wish.resume_session_id = wish.resume_session_id.or_else(|| of_task.map(str::to_owned));
+            }
             if let Some(session) = &wish.resume_session_id {
                 transcript::resumable(tx, &project_id, session).await?;
             }
@@ -209,7 +218,11 @@ impl Store {
         let (id, base) = (id.clone(), base_commit.to_owned());
         self.write(async move |tx| {
             tx.execute("UPDATE sandboxes SET base_commit = $2 WHERE id = $1", params![&id, base.as_str()])
-                .await
+                .await?;
+            // What checks begin with is what they prove.
+            let sql = "UPDATE tasks SET commit_id = $2 WHERE commit_id IS NULL AND stage = 'check' \
+                       AND id = (SELECT task_id FROM sandboxes WHERE id = $1 AND stage = 'check' AND live = 1)";
+            tx.execute(sql, params![&id, base.as_str()]).await
         })
         .await
     }
@@ -303,6 +316,10 @@ async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
         Some(held) => Some(task::get(tx, held).await?),
         None => None,
     };
+    let (owed, feedback) = match &sandbox.task_id {
+        Some(held) => proof_of(tx, held, sandbox.stage).await?,
+        None => (None, None),
+    };
     let ticket = match task.as_ref().and_then(|task| task.ticket_id.as_ref()) {
         Some(ticket_id) => Some(ticket::get(tx, ticket_id).await?),
         None => None,
@@ -311,11 +328,20 @@ async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
         project: project::get(tx, &project_id).await?,
         task,
         ticket,
+        owed,
+        feedback,
         wish: row.json("wish")?,
         slot: row.get::<Option<i64>>("slot")?.unwrap_or(0),
         token: token::replace_for_sandbox(tx, id).await?,
         sandbox,
     })
+}
+
+async fn proof_of(tx: &mut Tx, id: &TaskId, stage: Stage) -> Result<(Option<Owed>, Option<String>), Error> {
+    let sql = "SELECT commit_id, checks, feedback FROM tasks WHERE id = $1";
+    let row = tx.query_one(sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
+    let owed = if stage == Stage::Check { Some(proof::read(&row)?) } else { None };
+    Ok((owed, row.get("feedback")?))
 }
 
 fn read(row: &Row) -> Result<Placed, Error> {

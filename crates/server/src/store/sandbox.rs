@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    AgentId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, TaskId,
+    AgentId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, Stage, TaskId,
     sandbox::{AttachSandbox, Sandbox, SandboxAttached},
     task::Task,
 };
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::domain::{money::Usd, task::TaskEvent};
 
-const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, generation, lease_expires_at, \
+const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stage, generation, lease_expires_at, \
                        branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
                        base_commit, isolation, kept, place_error, \
                        (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent";
@@ -164,6 +164,7 @@ pub(super) async fn insert(
         agent_id: new.agent_id.cloned(),
         provider: new.provider,
         status: SandboxStatus::Creating,
+        stage: task.map_or(Stage::Work, |t| t.stage),
         generation: task.map_or(0, |t| t.generation),
         lease_expires_at: Some(lease_expires_at),
         branch_name: task.map(|t| &t.branch_name).or(order.map(|o| &o.branch_name)).cloned(),
@@ -187,8 +188,8 @@ pub(super) async fn insert(
     });
     let stored = (
         "INSERT INTO sandboxes (id, task_id, project_id, agent_id, provider, status, live, generation, \
-         lease_expires_at, branch_name, labels, created_at, place, wish) \
-         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11, $12, $13)",
+         lease_expires_at, branch_name, labels, created_at, place, wish, stage) \
+         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11, $12, $13, $14)",
         params![
             &sandbox.id,
             sandbox.task_id.as_ref(),
@@ -203,6 +204,7 @@ pub(super) async fn insert(
             tx.now,
             sandbox.place.as_str(),
             order.map(|o| o.wish.as_str()),
+            sandbox.stage.as_str(),
         ],
     );
     let statements = taken.into_iter().chain(counted).chain([stored, token_stored]);
@@ -354,6 +356,7 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         agent_id: row.parse_opt("agent_id")?,
         provider: row.parse("provider")?,
         status: row.parse("status")?,
+        stage: row.parse("stage")?,
         generation: row.get("generation")?,
         lease_expires_at: row.get("lease_expires_at")?,
         branch_name: row.get("branch_name")?,

@@ -1,14 +1,15 @@
 //! Tasks: what there is to do, and in which order. How their status changes is in `transition.rs`.
 
 use omoi_protocol::{
-    DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, TaskId, TaskStatus, TicketId,
+    DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, Stage, TaskId, TaskStatus, TicketId,
+    outcome::Outcome,
     sandbox::{Sandbox, TaskComplete, TaskCompleted},
     task::{NewTask, SetTimeout, Task, TaskPatch, TimeoutStatus},
 };
 use serde_json::{Value as Json, json};
 
 use super::{
-    Ask, Error, Store, Tx, dependency,
+    Ask, Error, Store, Tx, dependency, proof,
     sandbox::Reporter,
     transcript,
     transition::{Note, Stored, apply, object, time_out, transition},
@@ -25,7 +26,7 @@ pub(super) const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task
     t.description, t.priority, t.status, t.generation, t.branch_name, t.dependency_policy, t.unmet_dependencies, \
     t.dependants_pending, t.required_capabilities, t.owned_files, t.retry_count, t.max_retries, t.not_before, \
     t.timeout_seconds, t.deadline_at, t.execution_config, t.result, t.failure_kind, t.error_message, t.created_at, \
-    t.updated_at, t.started_at, t.completed_at, t.waiting_reason, \
+    t.updated_at, t.started_at, t.completed_at, t.waiting_reason, t.stage, \
     (SELECT m.spent FROM spend m WHERE m.level = 'task' AND m.entity_id = t.id) AS spent, \
     (SELECT string_agg(d.depends_on, ',') FROM dependencies d WHERE d.task_id = t.id) AS depends_on";
 /// Who holds a task, or held it last.
@@ -192,13 +193,20 @@ impl Store {
                 let detail = format!("sandbox {from} does not hold task {}", said.task_id);
                 return Err(Error::conflict("not_the_owner", detail));
             }
-            let note = Note { error: said.error_message.clone(), result: object(said.result.clone()) };
             let stored = Stored::load(tx, &said.task_id).await?;
             let generation = reporter.generation;
-            let event = match said.success {
-                true => TaskEvent::Completed { generation },
-                false => stored.failure(tx, generation, FailureKind::Agent),
+            let (event, mut note) = if said.success {
+                let outcome = Outcome { commit: commit_in(said.result.as_ref()), ..Outcome::succeeded() };
+                proof::succeeded(tx, &stored, &from, generation, outcome).await?
+            } else {
+                (stored.failure(tx, generation, FailureKind::Agent), Note::default())
             };
+            if note.error.is_none() {
+                note.error.clone_from(&said.error_message);
+            }
+            if stored.stage == Stage::Work {
+                note.result = proof::own_words(object(said.result.clone()), note.result);
+            }
             if let Err(refused) = transition(tx, &stored, event, note).await? {
                 return Err(Error::conflict(refused.code(), refused.to_string()));
             }
@@ -398,6 +406,7 @@ fn read(row: &Row, score: f64) -> Result<Task, Error> {
         description: row.get("description")?,
         priority: row.parse("priority")?,
         status,
+        stage: row.parse("stage")?,
         score,
         sandbox_id: if held { row.parse_opt("sandbox_id")? } else { None },
         assigned_agent_id: if held { row.parse_opt("agent_id")? } else { None },
@@ -424,6 +433,10 @@ fn read(row: &Row, score: f64) -> Result<Task, Error> {
         waiting_reason: row.get::<Option<String>>("waiting_reason")?.filter(|_| !status.is_final()),
         cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
     })
+}
+
+fn commit_in(result: Option<&Json>) -> Option<String> {
+    result?.get("commit")?.as_str().map(str::to_owned)
 }
 
 fn timeout_status(task: &Task, now: jiff::Timestamp) -> TimeoutStatus {

@@ -12,8 +12,7 @@ use super::{
     value::{Row, params},
 };
 
-const COLUMNS: &str =
-    "id, project_id, number, title, description, ticket_type, priority, status, created_at, updated_at";
+const COLUMNS: &str = "id, project_id, number, title, description, ticket_type, priority, status, checks, created_at, updated_at";
 
 impl Store {
     /// Newest first.
@@ -50,7 +49,7 @@ impl Store {
             let id = TicketId::generate();
             tx.execute(
                 "INSERT INTO tickets (id, project_id, number, title, description, ticket_type, priority, status, \
-                 created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, 'backlog', $8, $8)",
+                 checks, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, 'backlog', $9, $8, $8)",
                 params![
                     &id,
                     &new.project_id,
@@ -59,7 +58,8 @@ impl Store {
                     new.description.as_str(),
                     new.ticket_type.as_str(),
                     new.priority.as_str(),
-                    tx.now
+                    tx.now,
+                    new.checks.as_ref().map(|checks| json!(checks).to_string())
                 ],
             )
             .await?;
@@ -84,7 +84,7 @@ impl Store {
             tx.execute(
                 "UPDATE tickets SET title = COALESCE($2, title), description = COALESCE($3, description), \
                  ticket_type = COALESCE($4, ticket_type), priority = COALESCE($5, priority), \
-                 status = COALESCE($6, status), updated_at = $7 WHERE id = $1",
+                 status = COALESCE($6, status), checks = COALESCE($8, checks), updated_at = $7 WHERE id = $1",
                 params![
                     &id,
                     patch.title.as_deref(),
@@ -92,7 +92,8 @@ impl Store {
                     patch.ticket_type.map(TicketType::as_str),
                     patch.priority.map(Priority::as_str),
                     patch.status.map(TicketStatus::as_str),
-                    tx.now
+                    tx.now,
+                    patch.checks.as_ref().map(|checks| json!(checks).to_string())
                 ],
             )
             .await?;
@@ -172,6 +173,10 @@ fn read(row: &Row) -> Result<Ticket, Error> {
         ticket_type: row.parse("ticket_type")?,
         priority: row.parse("priority")?,
         status: row.parse("status")?,
+        checks: match row.get::<Option<String>>("checks")? {
+            Some(_) => Some(row.json("checks")?),
+            None => None,
+        },
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })

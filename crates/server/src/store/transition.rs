@@ -1,17 +1,19 @@
 //! What becomes of a task: every change of its status goes through the rules in `domain::task`, in the transaction
 //! that read the state, together with its effects.
 
-use omoi_protocol::{FailureKind, Priority, ProjectId, SandboxStatus, TaskId, TaskStatus, TicketId};
+use omoi_protocol::{FailureKind, Priority, ProjectId, SandboxStatus, Stage, TaskId, TaskStatus, TicketId};
 use serde_json::{Map, Value as Json, json};
 
 use super::{
     Error, Tx, dependency, event,
+    proof::{self, Owed},
     sandbox::{self, Reporter},
     task::rank,
     ticket,
     value::{Row, params},
 };
 use crate::domain::{
+    check,
     lease::Lease,
     report::{self, Report},
     retry::{self, RetryDecision},
@@ -25,6 +27,9 @@ pub(super) struct Stored {
     pub ticket_id: Option<TicketId>,
     pub priority: Priority,
     pub state: TaskState,
+    pub stage: Stage,
+    /// At the stage of checks, what they are.
+    pub owed: Owed,
     retry_count: i64,
     max_retries: i64,
     result: Option<Json>,
@@ -33,7 +38,7 @@ pub(super) struct Stored {
 impl Stored {
     pub async fn load(tx: &mut Tx, id: &TaskId) -> Result<Self, Error> {
         let sql = "SELECT t.id, t.project_id, t.ticket_id, t.priority, t.status, t.retry_count, t.max_retries, \
-                   t.failure_kind, t.result, s.id AS holder, s.generation, s.lease_expires_at FROM tasks t \
+                   t.failure_kind, t.result, t.stage, t.commit_id, t.checks, s.id AS holder, s.generation, s.lease_expires_at FROM tasks t \
                    LEFT JOIN sandboxes s ON s.task_id = t.id AND s.live = 1 WHERE t.id = $1";
         let row = tx.query_one(sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
         let result: Option<String> = row.get("result")?;
@@ -43,6 +48,8 @@ impl Stored {
             ticket_id: row.parse_opt("ticket_id")?,
             priority: row.parse("priority")?,
             state: state(&row)?,
+            stage: row.parse("stage")?,
+            owed: proof::read(&row)?,
             retry_count: row.get("retry_count")?,
             max_retries: row.get("max_retries")?,
             result: result.and_then(|text| serde_json::from_str(&text).ok()),
@@ -83,11 +90,15 @@ fn state(row: &Row) -> Result<TaskState, Error> {
 pub(super) struct Note {
     pub error: Option<String>,
     pub result: Map<String, Json>,
+    /// What the next attempt is told.
+    pub feedback: Option<String>,
+    /// The checks that are to run next.
+    pub owed: Option<Owed>,
 }
 
 impl Note {
     pub fn error(text: &str) -> Self {
-        Self { error: Some(text.to_owned()), result: Map::new() }
+        Self { error: Some(text.to_owned()), ..Self::default() }
     }
 }
 
@@ -131,10 +142,11 @@ pub(super) async fn report(
     let (event, note) = match report {
         Report::Started => (TaskEvent::Started { generation }, Note::default()),
         Report::Completed { outcome } => {
-            let result = object(serde_json::to_value(outcome).ok());
-            (TaskEvent::Completed { generation }, Note { error: None, result })
+            proof::succeeded(tx, &stored, &from.id, generation, *outcome).await?
         }
-        Report::Failed { kind, error } => (stored.failure(tx, generation, kind), Note::error(&error)),
+        Report::Failed { kind, error, checks } => {
+            proof::failed(tx, &stored, &from.id, generation, kind, &error, &checks)
+        }
     };
     let ended = !matches!(event, TaskEvent::Started { .. });
     match transition(tx, &stored, event, note).await? {
@@ -207,7 +219,7 @@ async fn write_state(tx: &mut Tx, stored: &Stored, next: &TaskState, note: &Note
     let result = (!result.is_empty()).then(|| Json::Object(result).to_string());
     let sql = "UPDATE tasks SET status = $2, failure_kind = $3, error_message = $4, result = $5, \
                started_at = CASE WHEN $6 = 1 THEN NULL ELSE COALESCE(started_at, $7) END, completed_at = $8, \
-               updated_at = $9 WHERE id = $1";
+               updated_at = $9, feedback = COALESCE($10, feedback) WHERE id = $1";
     let offered = status == TaskStatus::Pending;
     let values = params![
         &stored.id,
@@ -218,7 +230,8 @@ async fn write_state(tx: &mut Tx, stored: &Stored, next: &TaskState, note: &Note
         i64::from(offered),
         started,
         completed,
-        tx.now
+        tx.now,
+        note.feedback.as_deref()
     ];
     tx.execute(sql, values).await?;
     Ok(())
@@ -230,14 +243,18 @@ async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) ->
             let reason = match status {
                 SandboxStatus::Lost => "lease_expired",
                 SandboxStatus::Terminated => "task_cancelled",
+                SandboxStatus::Failed if note.feedback.is_some() => "checks_failed",
                 SandboxStatus::Failed => "task_failed",
+                SandboxStatus::Completed if note.owed.is_some() => "work_completed",
                 _ => "task_completed",
             };
             sandbox::end(tx, &sandbox, status, reason).await
         }
-        Effect::OfferAgain { not_before } => {
-            let sql = "UPDATE tasks SET retry_count = retry_count + 1, not_before = $2 WHERE id = $1";
-            tx.execute(sql, params![&stored.id, not_before]).await?;
+        Effect::OfferAgain { kind, not_before } => {
+            let stage = check::stage_after(stored.stage, kind);
+            let sql =
+                "UPDATE tasks SET retry_count = retry_count + 1, not_before = $2, stage = $3 WHERE id = $1";
+            tx.execute(sql, params![&stored.id, not_before, stage.as_str()]).await?;
             tx.tell(
                 "TASK_RETRY_SCHEDULED",
                 "task",
@@ -246,9 +263,20 @@ async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) ->
             );
             rank(tx, std::slice::from_ref(&stored.id)).await
         }
+        Effect::OfferCheck => {
+            let owed = note.owed.clone().unwrap_or_default();
+            let sql = "UPDATE tasks SET stage = 'check', commit_id = $2, checks = $3, not_before = NULL WHERE id = $1";
+            let checks = json!(owed.checks).to_string();
+            tx.execute(sql, params![&stored.id, owed.commit.as_deref(), checks]).await?;
+            rank(tx, std::slice::from_ref(&stored.id)).await
+        }
         Effect::OfferAfresh => {
-            let sql = "UPDATE tasks SET retry_count = 0, not_before = NULL WHERE id = $1";
-            tx.execute(sql, params![&stored.id]).await?;
+            let stage = match stored.state {
+                TaskState::Failed { kind } => check::stage_after(stored.stage, kind),
+                _ => stored.stage,
+            };
+            let sql = "UPDATE tasks SET retry_count = 0, not_before = NULL, stage = $2 WHERE id = $1";
+            tx.execute(sql, params![&stored.id, stage.as_str()]).await?;
             dependency::recount_waiting(tx, &stored.id).await?;
             rank(tx, std::slice::from_ref(&stored.id)).await
         }
@@ -276,6 +304,7 @@ fn told(stored: &Stored, old: TaskStatus, status: TaskStatus, note: &Note) -> Js
         "priority": stored.priority,
         "old_status": old,
         "status": status,
+        "stage": if note.owed.is_some() { Stage::Check } else { stored.stage },
         "error_message": note.error,
         "has_result": !note.result.is_empty(),
     })

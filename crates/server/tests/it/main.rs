@@ -26,6 +26,7 @@ mod model_budget;
 mod model_gateway;
 mod model_trouble;
 mod project;
+mod proof;
 mod restart;
 mod result;
 mod scripted;

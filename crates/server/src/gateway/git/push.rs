@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use omoi_protocol::{SandboxId, sandbox::Sandbox};
+use omoi_protocol::{SandboxId, Stage, sandbox::Sandbox};
 use serde_json::json;
 use tokio::{io::AsyncWriteExt, process::ChildStdin};
 
@@ -124,7 +124,9 @@ impl Push<'_> {
     }
 
     fn pusher(&self) -> Pusher<'_> {
-        let (sandbox, branch) = (&self.sandbox.id, self.sandbox.branch_name.as_deref());
+        // What is being checked stays as it is.
+        let works = self.sandbox.stage == Stage::Work;
+        let (sandbox, branch) = (&self.sandbox.id, self.sandbox.branch_name.as_deref().filter(|_| works));
         match self.sandbox.status.is_live() {
             true => Pusher::Live { sandbox, branch, default_branch: &self.visit.project.default_branch },
             false => Pusher::Ended { sandbox },
