@@ -79,6 +79,7 @@ impl<'c> Scene<'c> {
             ticket_type: TicketType::Feature,
             priority: Priority::High,
             create_task: false,
+            checks: None,
         };
         let created = self.client.ticket_create(&new).await?;
         self.ids.ticket_id = Some(created.ticket.id.clone());
