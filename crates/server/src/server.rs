@@ -75,7 +75,8 @@ impl Server {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
         }
         let grace = config.server.shutdown_grace;
-        let wake = Arc::new(Notify::new());
+        let wakes = bus.wakes();
+        let wake = wakes.places.clone();
         let app = http::router(
             config.clone(),
             http::Parts {
@@ -94,9 +95,10 @@ impl Server {
             let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
             let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
             let parts = parts(&config, clock, store.clone(), mirrors, doors, wake.clone())?;
+            let node = parts.node.clone();
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
             let places = Places::new(parts, defaults, tracker.clone());
-            orchestrator::start(&store, places, wake, &tracker, &stop);
+            orchestrator::start(&store, places, node, wakes, &tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {

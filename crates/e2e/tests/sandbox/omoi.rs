@@ -148,7 +148,9 @@ impl Omoi {
         self.project_with(repository, json!({})).await
     }
 
-    pub async fn project_with(&self, repository: &Repository, settings: Value) -> ProjectId {
+    /// Tests start their tasks themselves, unless they say otherwise.
+    pub async fn project_with(&self, repository: &Repository, mut settings: Value) -> ProjectId {
+        settings.as_object_mut().unwrap().entry("autonomous").or_insert(false.into());
         if self.who == As::User {
             repository.give_to(USER);
         }

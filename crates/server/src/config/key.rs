@@ -303,6 +303,14 @@ config! {
             ["OMOI_TASK_QUEUE_MAX_CONCURRENT_PER_PROJECT", "MAX_CONCURRENT_TASKS_PER_PROJECT"];
     }
 
+    /// Sandboxes for tasks that nobody has to start.
+    dispatch: Dispatch {
+        /// Whether tasks of projects that do not say (settings.autonomous) get their sandboxes without anybody asking.
+        autonomous: bool, SWITCH, "true", ["OMOI_DISPATCH_AUTONOMOUS"];
+        /// Sandboxes with a task that may live together, in all projects.
+        max_live: u32, count(), "8", ["OMOI_DISPATCH_MAX_LIVE"];
+    }
+
     /// Agents that somebody runs elsewhere, and how their silence is judged.
     agent: Agent {
         /// How long an idle agent's heartbeat counts.

@@ -16,6 +16,7 @@ pub mod graph;
 pub mod push;
 
 pub mod agent;
+pub mod dispatch;
 pub mod limit;
 
 pub mod budget;

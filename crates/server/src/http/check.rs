@@ -15,7 +15,7 @@ use omoi_protocol::{
 };
 use serde_json::{Map, Value};
 
-use crate::domain::{agent, author, budget, egress::Settings, limit};
+use crate::domain::{agent, author, budget, dispatch, egress::Settings, limit};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -70,6 +70,7 @@ fn settings(settings: &Map<String, Value>) -> Result<(), String> {
             return Err(format!("settings.setup must be a shell command of at most {SETUP_BYTES_MAX} bytes"));
         }
     }
+    dispatch::check("settings", settings)?;
     agent::check("settings", settings)?;
     author::check(settings)?;
     budget::check(settings)
@@ -77,6 +78,7 @@ fn settings(settings: &Map<String, Value>) -> Result<(), String> {
 
 /// And so must what a task says of its agent, of its limits and of money.
 fn execution(config: &Map<String, Value>) -> Result<(), String> {
+    dispatch::check("execution_config", config)?;
     agent::check("execution_config", config)?;
     agent::check_task(config)?;
     limit::check(config)?;

@@ -5,33 +5,47 @@ mod every;
 mod upkeep;
 
 mod commands;
+mod dispatch;
 mod launch;
 mod node;
 mod places;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use dispatch::Dispatch;
+pub use dispatch::dispatch;
 pub use launch::Defaults;
 pub use node::Node;
 pub use places::{Parts, Places};
 pub use upkeep::upkeep;
 
-use crate::store::Store;
+use crate::{bus::Wakes, store::Store};
 
 const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
 const PLACES_PERIOD: Duration = Duration::from_secs(1);
+const DISPATCH_PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_PERIOD: Duration = Duration::from_secs(60);
 
 pub fn start(
     store: &Store,
     places: Places,
-    wake: Arc<Notify>,
+    node: Node,
+    wakes: Wakes,
     tracker: &TaskTracker,
     stop: &CancellationToken,
 ) {
+    let Wakes { dispatch: wake, places: wake_places } = wakes;
+    let dispatch = Dispatch { store: store.clone(), node, places: wake_places.clone(), own: wake.clone() };
+    let tick = move || {
+        let dispatch = dispatch.clone();
+        async move { dispatch.tick().await }
+    };
+    let stopping = stop.child_token();
+    tracker.spawn(async move { every::every("dispatch", DISPATCH_PERIOD, &wake, stopping, tick).await });
+
     let store = store.clone();
     let tick = move || {
         let store = store.clone();
@@ -46,7 +60,7 @@ pub fn start(
         async move { places.tick().await }
     };
     let stopping = stop.child_token();
-    tracker.spawn(async move { every::every("places", PLACES_PERIOD, &wake, stopping, tick).await });
+    tracker.spawn(async move { every::every("places", PLACES_PERIOD, &wake_places, stopping, tick).await });
 
     let tick = move || {
         let places = sweeping.clone();

@@ -17,6 +17,7 @@ mod claim;
 mod command;
 mod cost;
 mod dependency;
+mod dispatch;
 mod egress;
 mod entry;
 mod error;

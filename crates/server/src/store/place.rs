@@ -73,64 +73,8 @@ impl Store {
         project_id: &ProjectId,
         wish: Wish,
     ) -> Result<Sandbox, Error> {
-        let (actor, project_id, asked) = (actor.to_owned(), project_id.clone(), wish);
-        self.write(async move |tx| {
-            let mut wish = asked.clone();
-            let project = project::get(tx, &project_id).await?;
-            if project.archived {
-                return Err(Error::conflict(
-                    "project_archived",
-                    format!("project {} is archived", project.name),
-                ));
-            }
-            if project.repository_url.is_none() {
-                let detail = format!("project {} has no repository; give it a repository_url", project.name);
-                return Err(Error::conflict("repository_missing", detail));
-            }
-            let held = match &wish.task_id {
-                Some(task_id) => Some(task::get(tx, task_id).await?),
-                None => None,
-            };
-            if let Some(held) = held.as_ref().filter(|held| held.project_id != project_id) {
-                let detail = format!("task {} belongs to another project", held.id);
-                return Err(Error::conflict("wrong_project", detail));
-            }
-            let of_task = held.as_ref().and_then(|held| agent::resumes(&held.execution_config));
-            wish.resume_session_id = wish.resume_session_id.or_else(|| of_task.map(str::to_owned));
-            if let Some(session) = &wish.resume_session_id {
-                transcript::resumable(tx, &project_id, session).await?;
-            }
-            let id = SandboxId::generate();
-            let order = Order {
-                project_id: project_id.clone(),
-                branch_name: format!("sandbox/{}", &id.as_str()[id.as_str().len().saturating_sub(12)..]),
-                wish: serde_json::to_string(&wish).unwrap_or_default(),
-            };
-            let new = NewSandbox {
-                id: id.clone(),
-                provider: wish.provider.unwrap_or(ProviderKind::Local),
-                agent_id: None,
-                labels: serde_json::to_string(&wish.labels).unwrap_or_default(),
-                order: Some(order),
-            };
-            match &wish.task_id {
-                Some(task_id) => {
-                    claim_this(tx, task_id, new).await?;
-                }
-                None => {
-                    sandbox::insert(tx, new, None).await?;
-                }
-            }
-            tx.record(
-                &actor,
-                "sandbox.create",
-                "sandbox",
-                id.as_str(),
-                json!({ "project_id": project_id, "task_id": wish.task_id }),
-            );
-            sandbox::get(tx, &id).await
-        })
-        .await
+        let (actor, project_id) = (actor.to_owned(), project_id.clone());
+        self.write(async move |tx| order(tx, &actor, &project_id, wish.clone()).await).await
     }
 
     /// What is to be made, looked after or removed on a machine, and what no machine has taken yet. Oldest first.
@@ -292,6 +236,65 @@ impl Store {
         })
         .await
     }
+}
+
+/// A sandbox that is wanted, with a pending task or for a person, in the caller's transaction.
+pub(super) async fn order(
+    tx: &mut Tx,
+    actor: &str,
+    project_id: &ProjectId,
+    mut wish: Wish,
+) -> Result<Sandbox, Error> {
+    let project = project::get(tx, project_id).await?;
+    if project.archived {
+        return Err(Error::conflict("project_archived", format!("project {} is archived", project.name)));
+    }
+    if project.repository_url.is_none() {
+        let detail = format!("project {} has no repository; give it a repository_url", project.name);
+        return Err(Error::conflict("repository_missing", detail));
+    }
+    let held = match &wish.task_id {
+        Some(task_id) => Some(task::get(tx, task_id).await?),
+        None => None,
+    };
+    if let Some(held) = held.as_ref().filter(|held| held.project_id != *project_id) {
+        let detail = format!("task {} belongs to another project", held.id);
+        return Err(Error::conflict("wrong_project", detail));
+    }
+    let of_task = held.as_ref().and_then(|held| agent::resumes(&held.execution_config));
+    wish.resume_session_id = wish.resume_session_id.or_else(|| of_task.map(str::to_owned));
+    if let Some(session) = &wish.resume_session_id {
+        transcript::resumable(tx, project_id, session).await?;
+    }
+    let id = SandboxId::generate();
+    let order = Order {
+        project_id: project_id.clone(),
+        branch_name: format!("sandbox/{}", &id.as_str()[id.as_str().len().saturating_sub(12)..]),
+        wish: serde_json::to_string(&wish).unwrap_or_default(),
+    };
+    let new = NewSandbox {
+        id: id.clone(),
+        provider: wish.provider.unwrap_or(ProviderKind::Local),
+        agent_id: None,
+        labels: serde_json::to_string(&wish.labels).unwrap_or_default(),
+        order: Some(order),
+    };
+    match &wish.task_id {
+        Some(task_id) => {
+            claim_this(tx, task_id, new).await?;
+        }
+        None => {
+            sandbox::insert(tx, new, None).await?;
+        }
+    }
+    tx.record(
+        actor,
+        "sandbox.create",
+        "sandbox",
+        id.as_str(),
+        json!({ "project_id": project_id, "task_id": wish.task_id }),
+    );
+    sandbox::get(tx, &id).await
 }
 
 async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {

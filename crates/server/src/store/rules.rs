@@ -18,6 +18,9 @@ pub struct Rules {
     pub message_deliveries_max: i64,
     pub message_queue_max: i64,
     pub max_concurrent_per_project: i64,
+    /// Whether projects that say nothing are autonomous.
+    pub autonomous: bool,
+    pub dispatch_max_live: i64,
     pub agent_ttl_idle: Duration,
     pub agent_ttl_running: Duration,
     pub agent_missed_degraded: u32,
@@ -57,6 +60,8 @@ impl Rules {
             message_deliveries_max: i64::from(config.message.deliveries_max),
             message_queue_max: config.message.queue_max as i64,
             max_concurrent_per_project: i64::from(queue.max_concurrent_per_project),
+            autonomous: config.dispatch.autonomous,
+            dispatch_max_live: i64::from(config.dispatch.max_live),
             agent_ttl_idle: config.agent.heartbeat_ttl_idle,
             agent_ttl_running: config.agent.heartbeat_ttl_running,
             agent_missed_degraded: config.agent.missed_degraded,

@@ -1,0 +1,54 @@
+//! Dispatch: gives ready tasks their sandboxes, as many as there is room for. It only writes down what is wanted and
+//! wakes the loop of places, so that the making of one sandbox never holds up the order of the next.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::node::Node;
+use crate::store::{Error, Store};
+
+/// How many tasks one tick takes; what is left over is taken by the next.
+const LIMIT: usize = 64;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub dispatched: usize,
+}
+
+#[derive(Clone)]
+pub struct Dispatch {
+    pub store: Store,
+    pub node: Node,
+    /// The loop of places.
+    pub places: Arc<Notify>,
+    /// This loop itself.
+    pub own: Arc<Notify>,
+}
+
+impl Dispatch {
+    pub async fn tick(&self) -> Result<Report, Error> {
+        if !self.node.is_keeper() {
+            return Ok(Report::default());
+        }
+        let report = dispatch(&self.store, LIMIT).await?;
+        if report.dispatched > 0 {
+            self.places.notify_one();
+        }
+        if report.dispatched == LIMIT {
+            self.own.notify_one();
+        }
+        Ok(report)
+    }
+}
+
+/// Takes tasks, the best first, until none may be taken or `limit` are.
+pub async fn dispatch(store: &Store, limit: usize) -> Result<Report, Error> {
+    let mut report = Report::default();
+    while report.dispatched < limit {
+        let Some(sandbox) = store.task_dispatch_next().await? else { break };
+        report.dispatched += 1;
+        tracing::info!(sandbox.id = %sandbox.id, task.id = ?sandbox.task_id, "ordered sandbox {}", sandbox.id);
+    }
+    Ok(report)
+}
