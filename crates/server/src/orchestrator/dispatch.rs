@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use super::node::Node;
-use crate::store::{Error, Store};
+use crate::store::{Dispatched, Error, Store};
 
 /// How many tasks one tick takes; what is left over is taken by the next.
 const LIMIT: usize = 64;
@@ -46,9 +46,16 @@ impl Dispatch {
 pub async fn dispatch(store: &Store, limit: usize) -> Result<Report, Error> {
     let mut report = Report::default();
     while report.dispatched < limit {
-        let Some(sandbox) = store.task_dispatch_next().await? else { break };
+        match store.task_dispatch_next().await? {
+            None => break,
+            Some(Dispatched::Ordered(sandbox)) => {
+                tracing::debug!(sandbox.id = %sandbox.id, "dispatch ordered sandbox {}", sandbox.id);
+            }
+            Some(Dispatched::Refused(id, why)) => {
+                tracing::warn!(task.id = %id, why, "task {id} cannot be started and was cancelled");
+            }
+        }
         report.dispatched += 1;
-        tracing::info!(sandbox.id = %sandbox.id, task.id = ?sandbox.task_id, "ordered sandbox {}", sandbox.id);
     }
     Ok(report)
 }

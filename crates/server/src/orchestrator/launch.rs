@@ -18,7 +18,7 @@ use crate::{
     config,
     domain::{agent, limit},
     sandbox::local::{API_PORT, PROXY_PORT},
-    store::{Facts, Session},
+    store::{Before, Facts, Session},
 };
 
 /// What is left of a sandbox's grace when its worker has to be gone.
@@ -73,7 +73,7 @@ pub struct Defaults {
 
 pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaults: &Defaults) -> LaunchSpec {
     let config = &defaults.sandbox;
-    let Facts { sandbox, project, task, ticket, wish, token, .. } = facts;
+    let Facts { sandbox, project, task, ticket, wish, token, before, .. } = facts;
     let settings: Settings =
         serde_json::from_value(Json::Object(project.settings.clone())).unwrap_or_default();
     let door = door();
@@ -115,7 +115,7 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
     launch.labels = sandbox.labels.clone();
     launch.env = settings.env;
     launch.setup = settings.setup;
-    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref()));
+    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref(), before));
     launch.resume = resumed.map(|session| Resume {
         session_id: session.session_id,
         transcript_b64: Some(session.transcript_b64),
@@ -134,7 +134,7 @@ fn limits(facts: &Facts, asked: &Map<String, Json>, worker: &config::Worker) -> 
     limits
 }
 
-fn context(task: &Task, ticket: Option<&Ticket>) -> TaskContext {
+fn context(task: &Task, ticket: Option<&Ticket>, before: &Before) -> TaskContext {
     TaskContext {
         task: TaskBrief {
             id: task.id.clone(),
@@ -152,10 +152,10 @@ fn context(task: &Task, ticket: Option<&Ticket>) -> TaskContext {
             priority: ticket.priority,
             context: serde_json::Map::new(),
         }),
-        revision: (task.retry_count > 0).then(|| Revision {
-            feedback: task.error_message.clone().unwrap_or_default(),
+        revision: before.feedback.clone().map(|feedback| Revision {
+            feedback,
             recommendations: Vec::new(),
-            iteration: u32::try_from(task.retry_count).unwrap_or(u32::MAX),
+            iteration: u32::try_from(task.retry_count).unwrap_or(u32::MAX).max(1),
         }),
         markdown: None,
         extra: serde_json::Map::new(),

@@ -12,29 +12,51 @@ use omoi_protocol::{
 };
 
 use super::{
-    Error, Store, Tx,
+    Error, Store, Tx, attempt,
     claim::{NEAR_DEADLINE_MAX, OPEN, READY, highest},
     place, task,
+    transition::{self, Note},
     value::{Row, params},
 };
-use crate::domain::dispatch::{self, Lane, Situation};
+use crate::domain::{
+    dispatch::{self, Lane, Situation},
+    task::TaskEvent,
+};
 
 /// Who is written down as having ordered what nobody did.
 const ACTOR: &str = "dispatch";
 /// How long a task waits at most for what its last attempt left to be kept.
 const KEEPING_MAX: Duration = Duration::from_secs(20 * 60);
 
+/// What became of the best task.
+#[derive(Debug)]
+pub enum Dispatched {
+    Ordered(Sandbox),
+    /// It can never be started as it is, and was cancelled; why.
+    Refused(TaskId, String),
+}
+
 impl Store {
     /// Orders a sandbox for the best task that dispatch may take: row, lease and generation in one transaction.
-    pub async fn task_dispatch_next(&self) -> Result<Option<Sandbox>, Error> {
+    pub async fn task_dispatch_next(&self) -> Result<Option<Dispatched>, Error> {
         // Asked where it holds nobody up; most of the time there is nothing to do.
         if self.read(async |tx| best(tx).await).await?.is_none() {
             return Ok(None);
         }
         self.write(async move |tx| {
             let Some((id, project_id)) = best(tx).await? else { return Ok(None) };
-            let wish = Wish { task_id: Some(id), ..Wish::default() };
-            place::order(tx, ACTOR, &project_id, wish).await.map(Some)
+            let asked = attempt::last_wish(tx, &id).await?.unwrap_or_default();
+            let wish = Wish { task_id: Some(id.clone()), ..asked };
+            match place::order(tx, ACTOR, &project_id, wish).await {
+                Ok(sandbox) => Ok(Some(Dispatched::Ordered(sandbox))),
+                // Such as a session that is no longer there. It must not stand in the way of the others.
+                Err(refused @ (Error::NotFound { .. } | Error::Invalid { .. })) => {
+                    let note = Note::error(&format!("it cannot be started: {refused}"));
+                    transition::apply(tx, &id, TaskEvent::Cancelled, note).await?.ok();
+                    Ok(Some(Dispatched::Refused(id, refused.to_string())))
+                }
+                Err(error) => Err(error),
+            }
         })
         .await
     }

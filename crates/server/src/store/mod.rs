@@ -8,6 +8,7 @@
 mod account;
 mod agent;
 mod ask;
+mod attempt;
 mod audit;
 mod blob;
 mod bulk;
@@ -55,8 +56,10 @@ use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
+    attempt::Before,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
     cost::CallFilter,
+    dispatch::Dispatched,
     egress::Denial,
     entry::Entry,
     error::Error,

@@ -16,6 +16,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     Error, Store, Tx,
+    attempt::{self, Before},
     claim::claim_this,
     project,
     sandbox::{self, NewSandbox, Order, end},
@@ -61,6 +62,8 @@ pub struct Facts {
     pub ticket: Option<Ticket>,
     pub wish: Wish,
     pub slot: i64,
+    /// What its task's attempts before it have left.
+    pub before: Before,
     /// The sandbox's token; whatever it had before opens nothing any more.
     pub token: String,
 }
@@ -261,6 +264,9 @@ pub(super) async fn order(
         let detail = format!("task {} belongs to another project", held.id);
         return Err(Error::conflict("wrong_project", detail));
     }
+    if let (Some(held), None, None) = (&held, &wish.resume_session_id, &wish.base) {
+        wish.resume_session_id = attempt::session(tx, project_id, &held.id).await?;
+    }
     let of_task = held.as_ref().and_then(|held| agent::resumes(&held.execution_config));
     wish.resume_session_id = wish.resume_session_id.or_else(|| of_task.map(str::to_owned));
     if let Some(session) = &wish.resume_session_id {
@@ -310,7 +316,12 @@ async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
         Some(ticket_id) => Some(ticket::get(tx, ticket_id).await?),
         None => None,
     };
+    let before = match &sandbox.task_id {
+        Some(held) => attempt::before(tx, held, sandbox.generation).await?,
+        None => Before::default(),
+    };
     Ok(Facts {
+        before,
         project: project::get(tx, &project_id).await?,
         task,
         ticket,

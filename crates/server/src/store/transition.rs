@@ -5,7 +5,7 @@ use omoi_protocol::{FailureKind, Priority, ProjectId, SandboxStatus, TaskId, Tas
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    Error, Tx, dependency, event,
+    Error, Tx, attempt, dependency, event,
     sandbox::{self, Reporter},
     task::rank,
     ticket,
@@ -174,6 +174,11 @@ pub(super) async fn transition(
     event: TaskEvent,
     note: Note,
 ) -> Result<Result<TaskStatus, Refused>, Error> {
+    let failed = match &event {
+        TaskEvent::Failed { kind, .. } => Some(*kind),
+        TaskEvent::LeaseExpired { .. } => Some(FailureKind::Lost),
+        _ => None,
+    };
     let (next, effects) = match stored.state.apply(event, tx.now) {
         Ok(moved) => moved,
         Err(refused) => return Ok(Err(refused)),
@@ -183,6 +188,9 @@ pub(super) async fn transition(
         return Ok(Ok(status));
     }
     write_state(tx, stored, &next, &note).await?;
+    if let Some((kind, lease)) = failed.zip(stored.state.lease()) {
+        attempt::failed(tx, &lease.holder, kind, note.error.as_deref()).await?;
+    }
     for effect in effects {
         carry_out(tx, stored, effect, &note).await?;
     }

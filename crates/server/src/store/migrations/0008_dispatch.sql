@@ -8,6 +8,7 @@ CREATE INDEX tasks_to_dispatch ON tasks (project_id, lane, rank_class, rank DESC
 
 -- How an attempt failed, so that the next one knows whether to go on with its conversation.
 ALTER TABLE sandboxes ADD COLUMN failure_kind TEXT;
+ALTER TABLE sandboxes ADD COLUMN failure TEXT;
 
 -- What the newest heartbeat said, and when its figures last grew.
 ALTER TABLE sandboxes ADD COLUMN beat_status TEXT;
