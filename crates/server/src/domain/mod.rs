@@ -17,6 +17,7 @@ pub mod push;
 
 pub mod agent;
 pub mod dispatch;
+pub mod idle;
 pub mod limit;
 
 pub mod budget;

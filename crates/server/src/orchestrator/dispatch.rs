@@ -1,12 +1,11 @@
 //! Dispatch: gives ready tasks their sandboxes, as many as there is room for. It only writes down what is wanted and
 //! wakes the loop of places, so that the making of one sandbox never holds up the order of the next.
 
-use std::sync::Arc;
-
-use tokio::sync::Notify;
-
 use super::node::Node;
-use crate::store::{Dispatched, Error, Store};
+use crate::{
+    bus::Wakes,
+    store::{Dispatched, Error, Store},
+};
 
 /// How many tasks one tick takes; what is left over is taken by the next.
 const LIMIT: usize = 64;
@@ -20,10 +19,7 @@ pub struct Report {
 pub struct Dispatch {
     pub store: Store,
     pub node: Node,
-    /// The loop of places.
-    pub places: Arc<Notify>,
-    /// This loop itself.
-    pub own: Arc<Notify>,
+    pub wakes: Wakes,
 }
 
 impl Dispatch {
@@ -33,10 +29,10 @@ impl Dispatch {
         }
         let report = dispatch(&self.store, LIMIT).await?;
         if report.dispatched > 0 {
-            self.places.notify_one();
+            self.wakes.places.notify_one();
         }
         if report.dispatched == LIMIT {
-            self.own.notify_one();
+            self.wakes.dispatch.notify_one();
         }
         Ok(report)
     }

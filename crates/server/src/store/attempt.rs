@@ -56,8 +56,11 @@ pub(super) async fn session(
             return Ok(None);
         }
         if let Some(session) = row.get::<Option<String>>("session_id")? {
-            let usable = transcript::resumable(tx, project, &session).await.is_ok();
-            return Ok(usable.then_some(session));
+            return match transcript::resumable(tx, project, &session).await {
+                Ok(_) => Ok(Some(session)),
+                Err(Error::NotFound { .. } | Error::Invalid { .. }) => Ok(None),
+                Err(error) => Err(error),
+            };
         }
     }
     Ok(None)

@@ -47,6 +47,7 @@ mod transcript;
 mod transition;
 mod tx;
 mod value;
+mod watch;
 mod writer;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -72,6 +73,7 @@ pub use self::{
     token::{Bearer, Hash as TokenHash, hash as token_hash},
     transcript::Session,
     tx::Tx,
+    watch::Quiet,
 };
 pub(crate) use ask::Ask;
 

@@ -105,6 +105,17 @@ impl Store {
         .await
     }
 
+    /// Gives those of a machine time to be heard of again, once somebody looks after them who did not before.
+    pub async fn place_adopt(&self, node: &str) -> Result<(), Error> {
+        let node = node.to_owned();
+        self.write(async move |tx| {
+            let sql = "UPDATE sandboxes SET lease_expires_at = $2 WHERE place IN ('wanted', 'up') AND live = 1 \
+                       AND lease_expires_at < $2 AND (node = $1 OR node IS NULL)";
+            tx.execute(sql, params![node.as_str(), tx.now + tx.rules.lease_duration]).await
+        })
+        .await
+    }
+
     /// Takes a wanted sandbox for a machine and gives it a range of ids there; says whether it is this machine's.
     pub async fn place_take(&self, id: &SandboxId, node: &str, slots: i64) -> Result<bool, Error> {
         let (id, node) = (id.clone(), node.to_owned());

@@ -12,6 +12,7 @@ pub struct Rules {
     pub weights: Weights,
     pub retry: Policy,
     pub lease_duration: Duration,
+    pub unreachable_after: Duration,
     pub late_report_grace: Duration,
     pub message_offer_again_after: Duration,
     pub message_expire_after: Duration,
@@ -54,6 +55,7 @@ impl Rules {
                 ..Policy::default()
             },
             lease_duration: config.lease.duration,
+            unreachable_after: config.lease.unreachable_after,
             late_report_grace: config.lease.late_report_grace,
             message_offer_again_after: config.message.offer_again_after,
             message_expire_after: config.message.expire_after,

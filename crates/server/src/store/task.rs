@@ -200,7 +200,11 @@ impl Store {
                 let detail = format!("sandbox {from} does not hold task {}", said.task_id);
                 return Err(Error::conflict("not_the_owner", detail));
             }
-            let note = Note { error: said.error_message.clone(), result: object(said.result.clone()) };
+            let note = Note {
+                error: said.error_message.clone(),
+                result: object(said.result.clone()),
+                ..Note::default()
+            };
             let stored = Stored::load(tx, &said.task_id).await?;
             let generation = reporter.generation;
             let event = match said.success {

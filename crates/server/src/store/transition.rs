@@ -83,11 +83,13 @@ fn state(row: &Row) -> Result<TaskState, Error> {
 pub(super) struct Note {
     pub error: Option<String>,
     pub result: Map<String, Json>,
+    /// Why the sandbox ends, in one word, where its status alone does not tell.
+    pub end_reason: Option<&'static str>,
 }
 
 impl Note {
     pub fn error(text: &str) -> Self {
-        Self { error: Some(text.to_owned()), result: Map::new() }
+        Self { error: Some(text.to_owned()), ..Self::default() }
     }
 }
 
@@ -113,7 +115,8 @@ pub(super) async fn time_out(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     let Some(generation) = stored.state.lease().map(|lease| lease.generation) else { return Ok(()) };
     let event = stored.failure(tx, generation, FailureKind::TimedOut);
     tx.tell("TASK_TIMED_OUT", "task", id.as_str(), &json!({ "task_id": id }));
-    transition(tx, &stored, event, Note::error("the task ran longer than its timeout")).await?.ok();
+    let note = Note { end_reason: Some("timed_out"), ..Note::error("the task ran longer than its timeout") };
+    transition(tx, &stored, event, note).await?.ok();
     Ok(())
 }
 
@@ -132,7 +135,7 @@ pub(super) async fn report(
         Report::Started => (TaskEvent::Started { generation }, Note::default()),
         Report::Completed { outcome } => {
             let result = object(serde_json::to_value(outcome).ok());
-            (TaskEvent::Completed { generation }, Note { error: None, result })
+            (TaskEvent::Completed { generation }, Note { result, ..Note::default() })
         }
         Report::Failed { kind, error } => (stored.failure(tx, generation, kind), Note::error(&error)),
     };
@@ -235,13 +238,13 @@ async fn write_state(tx: &mut Tx, stored: &Stored, next: &TaskState, note: &Note
 async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) -> Result<(), Error> {
     match effect {
         Effect::EndSandbox { sandbox, status } => {
-            let reason = match status {
+            let by_status = match status {
                 SandboxStatus::Lost => "lease_expired",
                 SandboxStatus::Terminated => "task_cancelled",
                 SandboxStatus::Failed => "task_failed",
                 _ => "task_completed",
             };
-            sandbox::end(tx, &sandbox, status, reason).await
+            sandbox::end(tx, &sandbox, status, note.end_reason.unwrap_or(by_status)).await
         }
         Effect::OfferAgain { not_before } => {
             let sql = "UPDATE tasks SET retry_count = retry_count + 1, not_before = $2 WHERE id = $1";
