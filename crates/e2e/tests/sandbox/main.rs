@@ -10,6 +10,7 @@ mod agent;
 mod conformance;
 mod crash;
 mod demo;
+mod dispatch;
 mod faults;
 mod hostile;
 mod model;

@@ -327,6 +327,12 @@ config! {
         waiting_after: Duration, PERIOD, "24h", ["OMOI_SUPERVISE_WAITING_AFTER"];
     }
 
+    /// How long what happened is kept. What sandboxes have made is always kept.
+    retention: Retention {
+        /// Days that the log of what sandboxes reached for outside is kept.
+        egress_days: u32, DAYS, "30", ["OMOI_RETENTION_EGRESS_DAYS"];
+    }
+
     /// Agents that somebody runs elsewhere, and how their silence is judged.
     agent: Agent {
         /// How long an idle agent's heartbeat counts.

@@ -86,6 +86,7 @@ pub struct Report {
 pub struct Swept {
     pub places: usize,
     pub checkouts: usize,
+    pub egress_lines: usize,
 }
 
 #[derive(Clone)]
@@ -213,6 +214,7 @@ impl Places {
                 Err(error) => return Err(error.into()),
             }
         }
+        swept.egress_lines = own.store.egress_prune(LIMIT).await?;
         swept.checkouts = own.checkouts.reconcile(&live).await?;
         own.checkouts.sweep().await?;
         Ok(swept)

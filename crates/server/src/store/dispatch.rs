@@ -154,7 +154,7 @@ async fn best(tx: &mut Tx) -> Result<Option<(TaskId, ProjectId)>, Error> {
 
 /// Sandboxes of the server's own making that hold a task.
 async fn live(tx: &mut Tx) -> Result<i64, Error> {
-    let sql = "SELECT count(*) AS live FROM sandboxes WHERE place IN ('wanted', 'up') AND live = 1 \
+    let sql = "SELECT count(*) AS live FROM sandboxes WHERE place IN ('wanted', 'up', 'kept') AND live = 1 \
                AND task_id IS NOT NULL";
     tx.query_one(sql, params![]).await?.map_or(Ok(0), |row| row.get("live"))
 }

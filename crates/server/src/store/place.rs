@@ -109,7 +109,7 @@ impl Store {
     pub async fn place_adopt(&self, node: &str) -> Result<(), Error> {
         let node = node.to_owned();
         self.write(async move |tx| {
-            let sql = "UPDATE sandboxes SET lease_expires_at = $2 WHERE place IN ('wanted', 'up') AND live = 1 \
+            let sql = "UPDATE sandboxes SET lease_expires_at = $2 WHERE place IN ('wanted', 'up', 'kept') AND live = 1 \
                        AND lease_expires_at < $2 AND (node = $1 OR node IS NULL)";
             tx.execute(sql, params![node.as_str(), tx.now + tx.rules.lease_duration]).await
         })

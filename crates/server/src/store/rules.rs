@@ -7,6 +7,8 @@ use crate::{
     domain::{budget, price::Prices, retry::Policy, score::Weights},
 };
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub weights: Weights,
@@ -22,6 +24,7 @@ pub struct Rules {
     /// Whether projects that say nothing are autonomous.
     pub autonomous: bool,
     pub dispatch_max_live: i64,
+    pub egress_kept: Duration,
     pub agent_ttl_idle: Duration,
     pub agent_ttl_running: Duration,
     pub agent_missed_degraded: u32,
@@ -64,6 +67,7 @@ impl Rules {
             max_concurrent_per_project: i64::from(queue.max_concurrent_per_project),
             autonomous: config.dispatch.autonomous,
             dispatch_max_live: i64::from(config.dispatch.max_live),
+            egress_kept: DAY * config.retention.egress_days,
             agent_ttl_idle: config.agent.heartbeat_ttl_idle,
             agent_ttl_running: config.agent.heartbeat_ttl_running,
             agent_missed_degraded: config.agent.missed_degraded,

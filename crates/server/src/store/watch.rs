@@ -72,7 +72,7 @@ impl Store {
         self.read(async move |tx| {
             let sql = "SELECT s.id, s.created_at, s.started_at, s.beat_status, s.last_active_at, t.waiting_reason, \
                        t.execution_config FROM sandboxes s JOIN tasks t ON t.id = s.task_id \
-                       WHERE s.place = 'up' AND s.live = 1 AND s.last_heartbeat_at IS NOT NULL \
+                       WHERE s.place IN ('wanted', 'up', 'kept') AND s.place = 'up' AND s.live = 1 AND s.last_heartbeat_at IS NOT NULL \
                        AND COALESCE(s.last_active_at, s.started_at, s.created_at) <= $1 ORDER BY s.id LIMIT $2";
             let rows = tx.query(sql, params![tx.now - least, limit]).await?;
             let mut quiet = Vec::new();

@@ -15,3 +15,5 @@ ALTER TABLE sandboxes ADD COLUMN beat_status TEXT;
 ALTER TABLE sandboxes ADD COLUMN beat_cpu_ms BIGINT;
 ALTER TABLE sandboxes ADD COLUMN beat_io_bytes BIGINT;
 ALTER TABLE sandboxes ADD COLUMN last_active_at BIGINT;
+
+CREATE INDEX egress_by_age ON egress (last_at);
