@@ -134,6 +134,12 @@ mod tests {
     }
 
     #[test]
+    fn what_was_cut_off_goes_on_and_what_came_to_a_wrong_end_begins_afresh() {
+        let afresh: Vec<_> = FailureKind::ALL.iter().filter(|kind| !resumes(**kind)).copied().collect();
+        assert_eq!(afresh, [FailureKind::Agent, FailureKind::Checks, FailureKind::Invalid]);
+    }
+
+    #[test]
     fn retries_have_a_last_one() {
         for (retry_count, max_retries, again) in
             [(0, 3, true), (2, 3, true), (3, 3, false), (9, 3, false), (0, 0, false)]

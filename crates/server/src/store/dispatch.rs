@@ -80,7 +80,7 @@ pub(super) async fn waiting_for(tx: &mut Tx, task: &Task) -> Result<Option<Waiti
     }
     let sql = format!(
         "SELECT t.lane, p.archived, p.repository_url, p.autonomous, p.live_sandboxes, p.max_concurrent, \
-         CASE WHEN {} THEN 1 ELSE 0 END AS keeping FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.id = $1",
+         CAST(CASE WHEN {} THEN 1 ELSE 0 END AS BIGINT) AS keeping FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.id = $1",
         keeping("t", "$2")
     );
     let row = tx.query_one(&sql, params![&task.id, tx.now - KEEPING_MAX]).await?;
