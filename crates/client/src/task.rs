@@ -3,6 +3,7 @@
 use omoi_protocol::{
     ProjectId, TaskId, TaskStatus, TicketId,
     page::Page,
+    sandbox::{NewSandbox, Sandbox},
     task::{
         Dependencies, DependencyList, Evidence, NewTask, Reason, SetTimeout, Task, TaskPatch, TimeoutStatus,
     },
@@ -50,6 +51,11 @@ impl Client {
 
     pub async fn task_cancel(&self, id: &TaskId, reason: &Reason) -> Result<Task, Error> {
         self.post(&path(id, "/cancel")).body(reason).json().await
+    }
+
+    /// Its sandbox is made now. It is not there yet when this returns.
+    pub async fn task_start(&self, id: &TaskId, wish: &NewSandbox) -> Result<Sandbox, Error> {
+        self.post(&path(id, "/start")).body(wish).json().await
     }
 
     pub async fn task_retry(&self, id: &TaskId) -> Result<Task, Error> {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentId, DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, SandboxStatus, Stage, TaskId,
-    TaskStatus, TicketId, Verification, outcome::CheckResult,
+    TaskStatus, TicketId, Verification, WaitingFor, outcome::CheckResult,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -150,6 +150,9 @@ pub struct Task {
     /// project's settings takes it away.
     #[serde(default)]
     pub waiting_reason: Option<String>,
+    /// Why a pending task has no sandbox yet; only where one task is shown, and absent when it is about to get one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<Waiting>,
     /// What the model calls of all its attempts have cost.
     #[serde(default)]
     pub cost_usd: f64,
@@ -182,6 +185,15 @@ pub struct AttemptMade {
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
+}
+
+/// What a pending task waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Waiting {
+    pub reason: WaitingFor,
+    /// The same for people.
+    pub text: String,
 }
 
 /// The tasks a task waits for and those that wait for it.

@@ -64,6 +64,24 @@ words! {
         Completed = "completed", Failed = "failed", Cancelled = "cancelled",
     }
 
+    /// Why a pending task has no sandbox.
+    WaitingFor, "reason to wait" {
+        /// Tasks before it are not completed.
+        Dependencies = "dependencies",
+        /// A retry waits for its time.
+        NotBefore = "not_before",
+        Archived = "archived",
+        /// It asks for what only an attached agent can do.
+        Capabilities = "capabilities",
+        NoRepository = "no_repository",
+        /// Somebody has to start it.
+        NotAutonomous = "not_autonomous",
+        /// What its last attempt left is being kept.
+        Keeping = "keeping",
+        ProjectLimit = "project_limit",
+        GlobalLimit = "global_limit",
+    }
+
     SandboxStatus, "sandbox status" {
         /// Claimed; the place for it is being made.
         Creating = "creating",

@@ -27,6 +27,16 @@ const INTAKE_MAX: usize = 1024;
 const PAGE: usize = 1000;
 /// How often the store is asked for rows that nobody told of, such as those of a command-line call.
 const POLL: Duration = Duration::from_secs(1);
+/// After these a task may be ready that was not, or there may be room for one.
+const MAY_FREE_A_TASK: &[&str] = &[
+    "TASK_CREATED",
+    "TASK_UPDATED",
+    "TASK_STATUS_CHANGED",
+    "TASK_COMPLETED",
+    "PROJECT_UPDATED",
+    "SANDBOX_ENDED",
+    "SANDBOX_KEPT",
+];
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 
 /// A row as viewers see it; its text is made once, for the first who wants it.
@@ -78,6 +88,13 @@ impl Live {
     }
 }
 
+/// Loops that are woken by what happens, in whichever process.
+#[derive(Clone, Default)]
+pub struct Wakes {
+    pub dispatch: Arc<Notify>,
+    pub places: Arc<Notify>,
+}
+
 #[derive(Clone)]
 pub struct Bus(Arc<Inner>);
 
@@ -91,6 +108,7 @@ struct Inner {
     hinted: AtomicI64,
     hint: Notify,
     waiters: Mutex<HashMap<String, Weak<Notify>>>,
+    wakes: Wakes,
 }
 
 /// What the pump needs besides the bus.
@@ -107,6 +125,7 @@ impl Bus {
             hinted: AtomicI64::new(0),
             hint: Notify::new(),
             waiters: Mutex::new(HashMap::new()),
+            wakes: Wakes::default(),
         };
         (Self(Arc::new(inner)), Intake(rows))
     }
@@ -128,8 +147,21 @@ impl Bus {
         self.0.hint.notify_one();
     }
 
-    /// Wakes whoever waits for messages to this sandbox.
+    pub fn wakes(&self) -> Wakes {
+        self.0.wakes.clone()
+    }
+
+    /// Wakes the loops that have something to do now, and whoever waits for messages to this sandbox.
     fn wake_waiters(&self, rows: &[Entry]) {
+        let told = |types: &[&str]| {
+            rows.iter().any(|row| row.seq.is_none() && types.contains(&row.event_type.as_str()))
+        };
+        if told(MAY_FREE_A_TASK) {
+            self.0.wakes.dispatch.notify_one();
+        }
+        if told(&["SANDBOX_ENDED"]) {
+            self.0.wakes.places.notify_one();
+        }
         for row in rows.iter().filter(|row| row.event_type == MESSAGE_QUEUED) {
             let waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(waiter) = waiters.get(&row.entity_id).and_then(Weak::upgrade) {

@@ -10,6 +10,7 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{Config, ServerRole},
+    domain::idle::Patience,
     gateway::{
         door::Doors,
         egress::{self, Egress},
@@ -17,7 +18,7 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{self, Defaults, Node, Parts, Places},
+    orchestrator::{Defaults, Dispatch, Loops, Node, Parts, Places, Supervise},
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -75,7 +76,8 @@ impl Server {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
         }
         let grace = config.server.shutdown_grace;
-        let wake = Arc::new(Notify::new());
+        let wakes = bus.wakes();
+        let wake = wakes.places.clone();
         let app = http::router(
             config.clone(),
             http::Parts {
@@ -94,9 +96,21 @@ impl Server {
             let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
             let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
             let parts = parts(&config, clock, store.clone(), mirrors, doors, wake.clone())?;
+            if parts.node.is_keeper() {
+                store.place_adopt(parts.node.name()).await?;
+            }
+            let supervise = Supervise {
+                store: store.clone(),
+                clock: parts.clock.clone(),
+                node: parts.node.clone(),
+                patience: Patience::configured(&config.supervise),
+                stays: config.worker.idle,
+            };
+            let supervise = config.supervise.enabled.then_some((config.supervise.period, supervise));
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
+            let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
             let places = Places::new(parts, defaults, tracker.clone());
-            orchestrator::start(&store, places, wake, &tracker, &stop);
+            Loops { store: store.clone(), dispatch, places, supervise, wakes }.start(&tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {

@@ -230,6 +230,8 @@ impl How {
             ("max_total_cost_usd", self.budget.map(|usd| json!(usd))),
             ("continuous", self.continuous.then(|| json!(true))),
             ("idle_seconds", self.stay.map(|stay| json!(stay.as_secs()))),
+            // Its sandbox is ordered here, with what was asked for; dispatch knows nothing of that.
+            ("autonomous", Some(json!(false))),
         ];
         asked.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
@@ -289,10 +291,10 @@ mod tests {
         };
         let expected = json!({
             "model": "scripted/x", "mode": "exploration", "max_turns": 3, "max_budget_usd": 1.5,
-            "max_total_cost_usd": 1.5, "idle_seconds": 90, "continuous": true,
+            "max_total_cost_usd": 1.5, "idle_seconds": 90, "continuous": true, "autonomous": false,
         });
         assert_eq!(Value::Object(how.execution_config()), expected);
-        assert!(How::default().execution_config().is_empty());
+        assert_eq!(Value::Object(How::default().execution_config()), json!({ "autonomous": false }));
         assert_eq!(parse_stay("10m"), Ok(Duration::from_secs(600)));
         assert!(parse_mode("dance").is_err() && parse_stay("soon").is_err());
     }

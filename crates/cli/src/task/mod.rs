@@ -8,6 +8,7 @@ use anyhow::Result;
 use omoi_client::{Client, TaskQuery};
 use omoi_protocol::{
     DependencyPolicy, Priority, ProjectId, Stage, TaskId, TaskStatus, TicketId,
+    sandbox::NewSandbox,
     task::{AttemptMade, Evidence, NewTask, Reason, Task},
 };
 use omoi_server::clock::Clock;
@@ -75,6 +76,12 @@ enum Verb {
         /// Why, for those who look later
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
+    },
+    /// Start pending tasks now, whatever their project and the limits say
+    Start {
+        /// One or more
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<TaskId>,
     },
     /// Offer failed or cancelled tasks again
     Retry {
@@ -154,6 +161,7 @@ impl Args {
                 let reason = Reason { reason };
                 each(cx, &ids, async |id| client.task_cancel(id, &reason).await).await
             }
+            Verb::Start { ids } => start(cx, &client, &ids).await,
             Verb::Retry { ids } => each(cx, &ids, async |id| client.task_retry(id).await).await,
         }
     }
@@ -181,6 +189,14 @@ async fn each(
     for id in ids {
         let task = act(id).await?;
         cx.out.item(&task, |_| format!("{} is {}", task.id, task.status))?;
+    }
+    Ok(())
+}
+
+async fn start(cx: &Context, client: &Client, ids: &[TaskId]) -> Result<()> {
+    for id in ids {
+        let sandbox = client.task_start(id, &NewSandbox::default()).await?;
+        cx.out.item(&sandbox, |_| format!("{id} has {}", sandbox.id))?;
     }
     Ok(())
 }
@@ -262,7 +278,7 @@ fn show(task: &Task) -> String {
         ("waits for", text(&waits_for.join("\n"))),
         ("retries", Some(format!("{} of {}", task.retry_count, task.max_retries))),
         ("not before", when(task.not_before)),
-        ("waiting", task.waiting_reason.clone()),
+        ("has no sandbox", task.waiting_for.as_ref().map(|waiting| waiting.text.clone())),
         ("failure", task.failure_kind.map(|kind| kind.to_string())),
         ("error", task.error_message.clone()),
         ("created", when(Some(task.created_at))),

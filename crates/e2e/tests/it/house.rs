@@ -137,11 +137,7 @@ pub fn written(events: &[StoredEvent], stream: &str) -> String {
 /// Every number once and in order.
 #[track_caller]
 pub fn assert_dense(events: &[StoredEvent]) {
-    let numbers: Vec<_> = events
-        .iter()
-        .filter(|event| event.source.as_str() == "worker")
-        .map(|event| event.worker_seq.unwrap())
-        .collect();
+    let numbers: Vec<_> = events.iter().filter_map(|event| event.worker_seq).collect();
     assert_eq!(numbers, (1..=numbers.len() as i64).collect::<Vec<_>>());
 }
 

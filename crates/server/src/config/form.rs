@@ -55,6 +55,14 @@ pub const SIZE: Form<usize> = Form {
     kind: Kind::Plain,
 };
 
+/// A time in which things grow old.
+pub const DAYS: Form<u32> = Form {
+    accepts: "a number of days from 1 to 36500",
+    parse: |text| text.parse().ok().filter(|days| (1..=36_500).contains(days)),
+    show: u32::to_string,
+    kind: Kind::Plain,
+};
+
 /// A share of a whole.
 pub const FRACTION: Form<f64> = Form {
     accepts: "a number from 0 to 1",

@@ -186,6 +186,8 @@ config! {
     lease: Lease {
         /// How long a sandbox holds its task after it was last heard of.
         duration: Duration, PERIOD, "2m", ["OMOI_LEASE_DURATION"];
+        /// How much longer, where this server made it and sees that its worker runs.
+        unreachable_after: Duration, DELAY, "10m", ["OMOI_LEASE_UNREACHABLE_AFTER"];
         /// How long after the end of its lease a sandbox may still report what it did.
         late_report_grace: Duration, DELAY, "1h", ["OMOI_LEASE_LATE_REPORT_GRACE"];
     }
@@ -301,6 +303,34 @@ config! {
         /// Tasks of one project that may be assigned or running together.
         max_concurrent_per_project: u32, count(), "5",
             ["OMOI_TASK_QUEUE_MAX_CONCURRENT_PER_PROJECT", "MAX_CONCURRENT_TASKS_PER_PROJECT"];
+    }
+
+    /// Sandboxes for tasks that nobody has to start.
+    dispatch: Dispatch {
+        /// Whether tasks of projects that do not say (settings.autonomous) get their sandboxes without anybody asking.
+        autonomous: bool, SWITCH, "true", ["OMOI_DISPATCH_AUTONOMOUS"];
+        /// Sandboxes with a task that may live together, in all projects.
+        max_live: u32, count(), "8", ["OMOI_DISPATCH_MAX_LIVE"];
+    }
+
+    /// Sandboxes with a task that get nowhere are ended, and their work is kept.
+    supervise: Supervise {
+        /// Whether they are looked at.
+        enabled: bool, SWITCH, "true", ["OMOI_SUPERVISE_ENABLED", "IDLE_DETECTION_ENABLED"];
+        /// How often.
+        period: Duration, PERIOD, "30s", ["OMOI_SUPERVISE_PERIOD"];
+        /// How long one may have nothing to do, beyond the time that it was told to stay.
+        idle_after: Duration, PERIOD, "10m", ["OMOI_SUPERVISE_IDLE_AFTER"];
+        /// How long one may be at work while neither its events nor its processes show any.
+        stuck_after: Duration, PERIOD, "15m", ["OMOI_SUPERVISE_STUCK_AFTER"];
+        /// How long one may wait for a person: interrupted, or with no money left.
+        waiting_after: Duration, PERIOD, "24h", ["OMOI_SUPERVISE_WAITING_AFTER"];
+    }
+
+    /// How long what happened is kept. What sandboxes have made is always kept.
+    retention: Retention {
+        /// Days that the log of what sandboxes reached for outside is kept.
+        egress_days: u32, DAYS, "30", ["OMOI_RETENTION_EGRESS_DAYS"];
     }
 
     /// Agents that somebody runs elsewhere, and how their silence is judged.

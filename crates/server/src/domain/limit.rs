@@ -1,6 +1,8 @@
 //! How far an agent may go: the limits of a launch, from a task's `execution_config` and the defaults. Money is also
 //! counted by the server itself (`budget.rs`).
 
+use std::time::Duration;
+
 use omoi_protocol::launch::Limits;
 use serde_json::{Map, Value as Json};
 
@@ -36,6 +38,11 @@ pub fn limits(defaults: Limits, config: &Map<String, Json>) -> Limits {
         }
     }
     serde_json::from_value(Json::Object(all)).unwrap_or(defaults)
+}
+
+/// How long a task wants its worker to wait for more once its work is done.
+pub fn stays(config: &Map<String, Json>) -> Option<Duration> {
+    config.get("idle_seconds").and_then(Json::as_u64).map(Duration::from_secs)
 }
 
 /// What is wrong with the limits that somebody wrote into a task's settings, naming the field.

@@ -19,6 +19,8 @@ pub mod graph;
 pub mod push;
 
 pub mod agent;
+pub mod dispatch;
+pub mod idle;
 pub mod limit;
 
 pub mod budget;

@@ -79,6 +79,22 @@ pub fn decide(
     }
 }
 
+/// Whether the next attempt goes on with the conversation: it was cut off. One that came to a wrong end begins afresh,
+/// and is told what was wrong.
+pub fn resumes(kind: FailureKind) -> bool {
+    match kind {
+        FailureKind::Lost
+        | FailureKind::Crashed
+        | FailureKind::OutOfMemory
+        | FailureKind::TimedOut
+        | FailureKind::Unavailable
+        | FailureKind::Limit
+        // It never began, so what was before it counts.
+        | FailureKind::Spawn => true,
+        FailureKind::Agent | FailureKind::Checks | FailureKind::Invalid => false,
+    }
+}
+
 fn delay(retry_count: i64, policy: &Policy, jitter: f64) -> Duration {
     let exponent = i32::try_from(retry_count.max(0)).unwrap_or(i32::MAX);
     let grown = policy.base.as_secs_f64() * f64::from(policy.factor).powi(exponent);
@@ -115,6 +131,12 @@ mod tests {
             };
             assert_eq!(decide(*kind, 0, 3, &Policy::default(), MIDDLE), expected, "{kind}");
         }
+    }
+
+    #[test]
+    fn what_was_cut_off_goes_on_and_what_came_to_a_wrong_end_begins_afresh() {
+        let afresh: Vec<_> = FailureKind::ALL.iter().filter(|kind| !resumes(**kind)).copied().collect();
+        assert_eq!(afresh, [FailureKind::Agent, FailureKind::Checks, FailureKind::Invalid]);
     }
 
     #[test]

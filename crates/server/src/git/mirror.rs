@@ -177,6 +177,26 @@ impl Mirrors {
         Ok(tip.clone())
     }
 
+    /// Moves a branch on to a commit that holds all of it; any other leaves it where it is. Says whether it moved.
+    pub async fn branch_forward(
+        &self,
+        project: &ProjectId,
+        name: &str,
+        to: &CommitId,
+    ) -> Result<bool, Error> {
+        let path = self.existing(project)?;
+        let _no_pushes = self.push_lock(project, name, Hold::Alone).await?;
+        let _branches = self.lock(project, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
+        let own = branch_ref(name);
+        let Some(tip) = self.ref_tip(project, &own).await? else { return Ok(false) };
+        let is_on = tip == *to || !self.has_commit(project, to).await?;
+        if is_on || !self.is_ancestor(project, &tip, to).await? {
+            return Ok(false);
+        }
+        self.update(&path, format!("update {own} {to} {tip}\n")).await?;
+        Ok(true)
+    }
+
     pub async fn branch_tip(&self, project: &ProjectId, branch: &str) -> Result<Option<CommitId>, Error> {
         self.ref_tip(project, &branch_ref(branch)).await
     }

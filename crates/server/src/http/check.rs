@@ -17,7 +17,7 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::domain::{agent, author, budget, check, egress::Settings, limit};
+use crate::domain::{agent, author, budget, check, dispatch, egress::Settings, limit};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -92,6 +92,7 @@ fn places(settings: &Map<String, Value>) -> Result<(), String> {
 fn settings(settings: &Map<String, Value>) -> Result<(), String> {
     Settings::parse(settings).map_err(|error| error.to_string())?;
     places(settings)?;
+    dispatch::check("settings", settings)?;
     agent::check("settings", settings)?;
     author::check(settings)?;
     check::check("settings", settings)?;
@@ -100,6 +101,7 @@ fn settings(settings: &Map<String, Value>) -> Result<(), String> {
 
 /// And so must what a task says of its agent, of its limits and of money.
 fn execution(config: &Map<String, Value>) -> Result<(), String> {
+    dispatch::check("execution_config", config)?;
     agent::check("execution_config", config)?;
     agent::check_task(config)?;
     limit::check(config)?;

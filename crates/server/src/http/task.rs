@@ -4,6 +4,7 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
     ProjectId, TaskId, TaskStatus, TicketId,
     page::Page,
+    sandbox::{NewSandbox, Sandbox},
     task::{
         Dependencies, DependencyList, Evidence, NewTask, Reason, SetTimeout, Task, TaskPatch, TimeoutStatus,
     },
@@ -17,7 +18,7 @@ use super::{
     auth::Caller,
     extract::{Json, Path, Query},
     page::{self, Paging},
-    problem::ApiResult,
+    problem::{ApiError, ApiResult},
 };
 use crate::store::TaskFilter;
 
@@ -28,6 +29,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(evidence))
         .routes(routes!(cancel))
         .routes(routes!(retry))
+        .routes(routes!(start))
         .routes(routes!(set_timeout))
         .routes(routes!(timeout_status))
         .routes(routes!(dependencies, add_dependencies, replace_dependencies))
@@ -126,6 +128,27 @@ async fn cancel(
 #[utoipa::path(post, path = "/api/v1/tasks/{id}/retry", params(("id" = TaskId, Path)), responses((status = 200, body = Task)), tag = "tasks")]
 async fn retry(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> ApiResult<Answer<Task>> {
     Ok(Answer(api.store.task_retry(who.operator()?, &id).await?))
+}
+
+/// Start a pending task
+///
+/// Its sandbox is made now, whatever limits there are and whether or not its project is autonomous. The fields are those
+/// of a sandbox that is asked for; all may be left out.
+#[utoipa::path(post, path = "/api/v1/tasks/{id}/start", params(("id" = TaskId, Path)), request_body = NewSandbox,
+    responses((status = 202, body = Sandbox)), tag = "tasks")]
+async fn start(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TaskId>,
+    Json(wish): Json<NewSandbox>,
+) -> ApiResult<(StatusCode, Answer<Sandbox>)> {
+    let actor = who.operator()?;
+    if wish.task_id.as_ref().is_some_and(|named| *named != id) {
+        return Err(ApiError::invalid("validation_failed", format!("task_id names another task than {id}")));
+    }
+    let ordered = api.store.task_start(actor, &id, wish).await?;
+    api.wake.notify_one();
+    Ok((StatusCode::ACCEPTED, Answer(ordered)))
 }
 
 /// Set or take away the time a task may run

@@ -76,7 +76,7 @@ pub struct Defaults {
 
 pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaults: &Defaults) -> LaunchSpec {
     let config = &defaults.sandbox;
-    let Facts { sandbox, project, task, ticket, wish, token, .. } = facts;
+    let Facts { sandbox, project, task, ticket, wish, token, before, .. } = facts;
     let settings: Settings =
         serde_json::from_value(Json::Object(project.settings.clone())).unwrap_or_default();
     let door = door();
@@ -119,7 +119,8 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
     launch.labels = sandbox.labels.clone();
     launch.env = settings.env;
     launch.setup = settings.setup;
-    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref(), facts.feedback.as_deref()));
+    let feedback = facts.feedback.as_deref().or(before.feedback.as_deref());
+    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref(), feedback));
     launch.resume = resumed.map(|session| Resume {
         session_id: session.session_id,
         transcript_b64: Some(session.transcript_b64),
@@ -165,10 +166,10 @@ fn context(task: &Task, ticket: Option<&Ticket>, feedback: Option<&str>) -> Task
             priority: ticket.priority,
             context: serde_json::Map::new(),
         }),
-        revision: (task.retry_count > 0 || feedback.is_some()).then(|| Revision {
-            feedback: feedback.unwrap_or_default().to_owned(),
+        revision: feedback.map(|feedback| Revision {
+            feedback: feedback.to_owned(),
             recommendations: Vec::new(),
-            iteration: u32::try_from(task.retry_count.max(1)).unwrap_or(u32::MAX),
+            iteration: u32::try_from(task.retry_count).unwrap_or(u32::MAX).max(1),
         }),
         markdown: None,
         extra: serde_json::Map::new(),

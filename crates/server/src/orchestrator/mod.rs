@@ -5,53 +5,94 @@ mod every;
 mod upkeep;
 
 mod commands;
+mod dispatch;
 mod launch;
 mod node;
 mod places;
+mod supervise;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use dispatch::{Dispatch, dispatch};
 pub use launch::Defaults;
 pub use node::Node;
 pub use places::{Parts, Places};
+pub use supervise::{Supervise, supervise};
 pub use upkeep::upkeep;
 
-use crate::store::Store;
+use crate::{bus::Wakes, store::Store};
 
 const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
+const DISPATCH_PERIOD: Duration = Duration::from_secs(1);
 const PLACES_PERIOD: Duration = Duration::from_secs(1);
 const SWEEP_PERIOD: Duration = Duration::from_secs(60);
 
-pub fn start(
-    store: &Store,
-    places: Places,
-    wake: Arc<Notify>,
-    tracker: &TaskTracker,
-    stop: &CancellationToken,
-) {
-    let store = store.clone();
-    let tick = move || {
-        let store = store.clone();
-        async move { upkeep(&store).await }
-    };
-    let (never, stopping) = (Notify::new(), stop.child_token());
-    tracker.spawn(async move { every::every("upkeep", UPKEEP_PERIOD, &never, stopping, tick).await });
+/// Everything that runs beside requests. None of them waits for another.
+pub struct Loops {
+    pub store: Store,
+    pub dispatch: Dispatch,
+    pub places: Places,
+    /// And how often it looks; none when nobody is to be judged.
+    pub supervise: Option<(Duration, Supervise)>,
+    pub wakes: Wakes,
+}
 
-    let sweeping = places.clone();
-    let tick = move || {
-        let places = places.clone();
-        async move { places.tick().await }
-    };
-    let stopping = stop.child_token();
-    tracker.spawn(async move { every::every("places", PLACES_PERIOD, &wake, stopping, tick).await });
+impl Loops {
+    pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
+        let Self { store, dispatch, places, supervise, wakes } = self;
+        let never = || Arc::new(Notify::new());
+        let run = Runner { tracker, stop };
+        run.every(
+            "upkeep",
+            UPKEEP_PERIOD,
+            never(),
+            store,
+            |store: Store| async move { upkeep(&store).await },
+        );
+        run.every("dispatch", DISPATCH_PERIOD, wakes.dispatch, dispatch, |it: Dispatch| async move {
+            it.tick().await
+        });
+        run.every("places", PLACES_PERIOD, wakes.places, places.clone(), |it: Places| async move {
+            it.tick().await
+        });
+        run.every("sweep", SWEEP_PERIOD, never(), places, |it: Places| async move { it.sweep().await });
+        if let Some((period, supervise)) = supervise {
+            run.every(
+                "supervise",
+                period,
+                never(),
+                supervise,
+                |it: Supervise| async move { it.tick().await },
+            );
+        }
+    }
+}
 
-    let tick = move || {
-        let places = sweeping.clone();
-        async move { places.sweep().await }
-    };
-    let (never, stopping) = (Notify::new(), stop.child_token());
-    tracker.spawn(async move { every::every("sweep", SWEEP_PERIOD, &never, stopping, tick).await });
+struct Runner<'a> {
+    tracker: &'a TaskTracker,
+    stop: &'a CancellationToken,
+}
+
+impl Runner<'_> {
+    fn every<T, F, R, E>(
+        &self,
+        name: &'static str,
+        period: Duration,
+        wake: Arc<Notify>,
+        on: T,
+        tick: impl Fn(T) -> F + Send + Sync + 'static,
+    ) where
+        T: Clone + Send + Sync + 'static,
+        F: Future<Output = Result<R, E>> + Send,
+        R: fmt::Debug + Default + PartialEq + Send,
+        E: fmt::Display + Send,
+    {
+        let stop = self.stop.child_token();
+        self.tracker.spawn(async move {
+            every::every(name, period, &wake, stop, || tick(on.clone())).await;
+        });
+    }
 }

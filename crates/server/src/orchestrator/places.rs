@@ -90,6 +90,7 @@ pub struct Report {
 pub struct Swept {
     pub places: usize,
     pub checkouts: usize,
+    pub egress_lines: usize,
 }
 
 #[derive(Clone)]
@@ -217,6 +218,7 @@ impl Places {
                 Err(error) => return Err(error.into()),
             }
         }
+        swept.egress_lines = own.store.egress_prune(LIMIT).await?;
         swept.checkouts = own.checkouts.reconcile(&live).await?;
         own.checkouts.sweep().await?;
         Ok(swept)
@@ -339,6 +341,11 @@ impl Shared {
                 }
             },
         };
+        let kept = facts.before.commit.as_ref().filter(|_| facts.wish.base.is_none());
+        if let Some(kept) = kept.and_then(|commit| commit.parse().ok()) {
+            // The branch has what was pushed; what was kept of the attempt before may be more.
+            self.mirrors.branch_forward(&project.id, &row.branch_name, &kept).await?;
+        }
         let base = self.mirrors.branch_create(project, &row.branch_name, &from, id).await?;
         self.store.place_set_base(id, base.as_str()).await?;
         Ok(base)

@@ -47,6 +47,16 @@ impl Store {
         .await
     }
 
+    /// Removes the oldest lines, as far as they are older than is kept. At most `limit`; says how many.
+    pub async fn egress_prune(&self, limit: usize) -> Result<usize, Error> {
+        self.write(async move |tx| {
+            let sql = "DELETE FROM egress WHERE (sandbox_id, id) IN (SELECT sandbox_id, id FROM egress \
+                       WHERE last_at < $1 ORDER BY last_at LIMIT $2) RETURNING id";
+            Ok(tx.returning(sql, params![tx.now - tx.rules.egress_kept, limit]).await?.len())
+        })
+        .await
+    }
+
     /// Newest first.
     pub async fn egress_list(
         &self,

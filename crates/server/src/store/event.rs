@@ -19,6 +19,7 @@ use super::{
     stream::{self, Stream},
     system, transition,
     value::{Row, params},
+    watch::Beat,
 };
 use crate::domain::report;
 
@@ -99,7 +100,7 @@ pub(super) async fn append_all(tx: &mut Tx, appends: &mut [&mut Append]) -> Resu
             Ok(()) => {}
         }
     }
-    let heard = streams.values_mut().filter(|s| s.heard).map(|s| (&mut s.reporter, s.beat)).collect();
+    let heard = streams.values_mut().filter(|s| s.heard).map(|s| (&mut s.reporter, s.beat.take())).collect();
     sandbox::heard(tx, heard).await?;
     stream::keep(tx, streams);
     Ok(())
@@ -198,7 +199,9 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
 async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result<Placed, Error> {
     stream.last_seq += 1;
     stream.heard = true;
-    stream.beat |= report::is_heartbeat(&event.event_type);
+    if report::is_heartbeat(&event.event_type) {
+        stream.beat = Some(Beat::read(event.event_data.get()));
+    }
     if let Some(n) = event.worker_seq {
         stream.last_worker_seq = n;
     }

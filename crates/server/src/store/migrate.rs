@@ -15,6 +15,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (4, include_str!("migrations/0004_egress.sql")),
     (5, include_str!("migrations/0005_transcript.sql")),
     (6, include_str!("migrations/0006_check.sql")),
+    (8, include_str!("migrations/0008_dispatch.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

@@ -8,6 +8,7 @@
 mod account;
 mod agent;
 mod ask;
+mod attempt;
 mod audit;
 mod blob;
 mod bulk;
@@ -17,6 +18,7 @@ mod claim;
 mod command;
 mod cost;
 mod dependency;
+mod dispatch;
 mod egress;
 mod entry;
 mod error;
@@ -46,6 +48,7 @@ mod transcript;
 mod transition;
 mod tx;
 mod value;
+mod watch;
 mod writer;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -55,8 +58,10 @@ use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
+    attempt::Before,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
     cost::CallFilter,
+    dispatch::Dispatched,
     egress::Denial,
     entry::Entry,
     error::Error,
@@ -70,6 +75,7 @@ pub use self::{
     token::{Bearer, Hash as TokenHash, hash as token_hash},
     transcript::Session,
     tx::Tx,
+    watch::Quiet,
 };
 pub(crate) use ask::Ask;
 

@@ -16,6 +16,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     Error, Store, Tx,
+    attempt::{self, Before},
     claim::claim_this,
     project,
     proof::{self, Owed},
@@ -66,6 +67,8 @@ pub struct Facts {
     pub owed: Option<Owed>,
     /// What was last wrong with the task.
     pub feedback: Option<String>,
+    /// What its task's attempts before it have left.
+    pub before: Before,
     /// The sandbox's token; whatever it had before opens nothing any more.
     pub token: String,
 }
@@ -78,68 +81,8 @@ impl Store {
         project_id: &ProjectId,
         wish: Wish,
     ) -> Result<Sandbox, Error> {
-        let (actor, project_id, asked) = (actor.to_owned(), project_id.clone(), wish);
-        self.write(async move |tx| {
-            let mut wish = asked.clone();
-            let project = project::get(tx, &project_id).await?;
-            if project.archived {
-                return Err(Error::conflict(
-                    "project_archived",
-                    format!("project {} is archived", project.name),
-                ));
-            }
-            if project.repository_url.is_none() {
-                let detail = format!("project {} has no repository; give it a repository_url", project.name);
-                return Err(Error::conflict("repository_missing", detail));
-            }
-            let held = match &wish.task_id {
-                Some(task_id) => Some(task::get(tx, task_id).await?),
-                None => None,
-            };
-            if let Some(held) = held.as_ref().filter(|held| held.project_id != project_id) {
-                let detail = format!("task {} belongs to another project", held.id);
-                return Err(Error::conflict("wrong_project", detail));
-            }
-            if let Some(held) = held.as_ref().filter(|held| held.stage == Stage::Check) {
-                wish = proof::wish_for_checks(tx, held, &wish).await?;
-            } else {
-                let of_task = held.as_ref().and_then(|held| agent::resumes(&held.execution_config));
-                wish.resume_session_id = wish.resume_session_id.or_else(|| of_task.map(str::to_owned));
-            }
-            if let Some(session) = &wish.resume_session_id {
-                transcript::resumable(tx, &project_id, session).await?;
-            }
-            let id = SandboxId::generate();
-            let order = Order {
-                project_id: project_id.clone(),
-                branch_name: format!("sandbox/{}", &id.as_str()[id.as_str().len().saturating_sub(12)..]),
-                wish: serde_json::to_string(&wish).unwrap_or_default(),
-            };
-            let new = NewSandbox {
-                id: id.clone(),
-                provider: wish.provider.unwrap_or(ProviderKind::Local),
-                agent_id: None,
-                labels: serde_json::to_string(&wish.labels).unwrap_or_default(),
-                order: Some(order),
-            };
-            match &wish.task_id {
-                Some(task_id) => {
-                    claim_this(tx, task_id, new).await?;
-                }
-                None => {
-                    sandbox::insert(tx, new, None).await?;
-                }
-            }
-            tx.record(
-                &actor,
-                "sandbox.create",
-                "sandbox",
-                id.as_str(),
-                json!({ "project_id": project_id, "task_id": wish.task_id }),
-            );
-            sandbox::get(tx, &id).await
-        })
-        .await
+        let (actor, project_id) = (actor.to_owned(), project_id.clone());
+        self.write(async move |tx| order(tx, &actor, &project_id, wish.clone()).await).await
     }
 
     /// What is to be made, looked after or removed on a machine, and what no machine has taken yet. Oldest first.
@@ -163,6 +106,17 @@ impl Store {
             let sql = "UPDATE sandboxes SET lease_expires_at = $2 WHERE place = 'wanted' AND live = 1 \
                        AND lease_expires_at < $3 AND (node = $1 OR node IS NULL)";
             tx.execute(sql, params![node.as_str(), renewed, due]).await
+        })
+        .await
+    }
+
+    /// Gives those of a machine time to be heard of again, once somebody looks after them who did not before.
+    pub async fn place_adopt(&self, node: &str) -> Result<(), Error> {
+        let node = node.to_owned();
+        self.write(async move |tx| {
+            let sql = "UPDATE sandboxes SET lease_expires_at = $2 WHERE place IN ('wanted', 'up', 'kept') AND live = 1 \
+                       AND lease_expires_at < $2 AND (node = $1 OR node IS NULL)";
+            tx.execute(sql, params![node.as_str(), tx.now + tx.rules.lease_duration]).await
         })
         .await
     }
@@ -307,6 +261,72 @@ impl Store {
     }
 }
 
+/// A sandbox that is wanted, with a pending task or for a person, in the caller's transaction.
+pub(super) async fn order(
+    tx: &mut Tx,
+    actor: &str,
+    project_id: &ProjectId,
+    mut wish: Wish,
+) -> Result<Sandbox, Error> {
+    let project = project::get(tx, project_id).await?;
+    if project.archived {
+        return Err(Error::conflict("project_archived", format!("project {} is archived", project.name)));
+    }
+    if project.repository_url.is_none() {
+        let detail = format!("project {} has no repository; give it a repository_url", project.name);
+        return Err(Error::conflict("repository_missing", detail));
+    }
+    let held = match &wish.task_id {
+        Some(task_id) => Some(task::get(tx, task_id).await?),
+        None => None,
+    };
+    if let Some(held) = held.as_ref().filter(|held| held.project_id != *project_id) {
+        let detail = format!("task {} belongs to another project", held.id);
+        return Err(Error::conflict("wrong_project", detail));
+    }
+    if let Some(held) = held.as_ref().filter(|held| held.stage == Stage::Check) {
+        wish = proof::wish_for_checks(tx, held, &wish).await?;
+    } else if let Some(held) = &held {
+        if wish.resume_session_id.is_none() && wish.base.is_none() {
+            wish.resume_session_id = attempt::session(tx, project_id, &held.id).await?;
+        }
+        let of_task = agent::resumes(&held.execution_config).map(str::to_owned);
+        wish.resume_session_id = wish.resume_session_id.or(of_task);
+    }
+    if let Some(session) = &wish.resume_session_id {
+        transcript::resumable(tx, project_id, session).await?;
+    }
+    let id = SandboxId::generate();
+    let order = Order {
+        project_id: project_id.clone(),
+        branch_name: format!("sandbox/{}", &id.as_str()[id.as_str().len().saturating_sub(12)..]),
+        wish: serde_json::to_string(&wish).unwrap_or_default(),
+    };
+    let new = NewSandbox {
+        id: id.clone(),
+        provider: wish.provider.unwrap_or(ProviderKind::Local),
+        agent_id: None,
+        labels: serde_json::to_string(&wish.labels).unwrap_or_default(),
+        order: Some(order),
+    };
+    match &wish.task_id {
+        Some(task_id) => {
+            claim_this(tx, task_id, new).await?;
+        }
+        None => {
+            sandbox::insert(tx, new, None).await?;
+        }
+    }
+    tx.record(
+        actor,
+        "sandbox.create",
+        "sandbox",
+        id.as_str(),
+        json!({ "project_id": project_id, "task_id": wish.task_id }),
+    );
+    sandbox::get(tx, &id).await
+}
+
 async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
     let sandbox = sandbox::get(tx, id).await?;
     let row = tx.query_one("SELECT wish, slot FROM sandboxes WHERE id = $1", params![id]).await?;
@@ -324,7 +344,12 @@ async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
         Some(ticket_id) => Some(ticket::get(tx, ticket_id).await?),
         None => None,
     };
+    let before = match &sandbox.task_id {
+        Some(held) => attempt::before(tx, held, sandbox.generation).await?,
+        None => Before::default(),
+    };
     Ok(Facts {
+        before,
         project: project::get(tx, &project_id).await?,
         task,
         ticket,

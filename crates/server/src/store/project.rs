@@ -10,6 +10,7 @@ use super::{
     Error, Store, Tx, account,
     value::{Row, params},
 };
+use crate::domain::dispatch;
 
 const COLUMNS: &str = "id, name, description, repository_url, default_branch, max_concurrent, settings, archived, \
                        created_at, updated_at";
@@ -38,8 +39,8 @@ impl Store {
             let id = ProjectId::generate();
             tx.execute(
                 "INSERT INTO projects (id, name, description, repository_url, default_branch, max_concurrent, settings, \
-                 tickets_made, live_sandboxes, archived, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, 0, $8, $8)",
+                 autonomous, tickets_made, live_sandboxes, archived, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $9, 0, 0, 0, $8, $8)",
                 params![
                     &id,
                     new.name.as_str(),
@@ -48,7 +49,8 @@ impl Store {
                     new.default_branch.as_str(),
                     new.max_concurrent,
                     Json::Object(new.settings.clone()).to_string(),
-                    tx.now
+                    tx.now,
+                    dispatch::autonomous(&new.settings).map(i64::from)
                 ],
             )
             .await?;
@@ -72,9 +74,10 @@ impl Store {
                 name_is_free(tx, name, Some(&id)).await?;
             }
             let settings = patch.settings.clone().unwrap_or(old.settings);
+            let autonomous = dispatch::autonomous(&settings);
             tx.execute(
                 "UPDATE projects SET name = $2, description = $3, repository_url = $4, default_branch = $5, \
-                 max_concurrent = $6, settings = $7, archived = $8, updated_at = $9 WHERE id = $1",
+                 max_concurrent = $6, settings = $7, archived = $8, updated_at = $9, autonomous = $10 WHERE id = $1",
                 params![
                     &id,
                     patch.name.clone().unwrap_or(old.name),
@@ -84,7 +87,8 @@ impl Store {
                     patch.max_concurrent.or(old.max_concurrent),
                     Json::Object(settings).to_string(),
                     patch.archived.unwrap_or(old.archived),
-                    tx.now
+                    tx.now,
+                    autonomous.map(i64::from)
                 ],
             )
             .await?;

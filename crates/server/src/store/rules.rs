@@ -7,17 +7,24 @@ use crate::{
     domain::{budget, price::Prices, retry::Policy, score::Weights},
 };
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub weights: Weights,
     pub retry: Policy,
     pub lease_duration: Duration,
+    pub unreachable_after: Duration,
     pub late_report_grace: Duration,
     pub message_offer_again_after: Duration,
     pub message_expire_after: Duration,
     pub message_deliveries_max: i64,
     pub message_queue_max: i64,
     pub max_concurrent_per_project: i64,
+    /// Whether projects that say nothing are autonomous.
+    pub autonomous: bool,
+    pub dispatch_max_live: i64,
+    pub egress_kept: Duration,
     pub agent_ttl_idle: Duration,
     pub agent_ttl_running: Duration,
     pub agent_missed_degraded: u32,
@@ -51,12 +58,16 @@ impl Rules {
                 ..Policy::default()
             },
             lease_duration: config.lease.duration,
+            unreachable_after: config.lease.unreachable_after,
             late_report_grace: config.lease.late_report_grace,
             message_offer_again_after: config.message.offer_again_after,
             message_expire_after: config.message.expire_after,
             message_deliveries_max: i64::from(config.message.deliveries_max),
             message_queue_max: config.message.queue_max as i64,
             max_concurrent_per_project: i64::from(queue.max_concurrent_per_project),
+            autonomous: config.dispatch.autonomous,
+            dispatch_max_live: i64::from(config.dispatch.max_live),
+            egress_kept: DAY * config.retention.egress_days,
             agent_ttl_idle: config.agent.heartbeat_ttl_idle,
             agent_ttl_running: config.agent.heartbeat_ttl_running,
             agent_missed_degraded: config.agent.missed_degraded,

@@ -14,6 +14,7 @@ use super::{
     task, token,
     transition::{self, Note},
     value::{Row, params},
+    watch::{self, Beat},
 };
 use crate::domain::{money::Usd, task::TaskEvent};
 
@@ -63,27 +64,22 @@ pub(super) async fn must_exist(tx: &mut Tx, id: &SandboxId) -> Result<(), Error>
     row.map(|_| ()).ok_or_else(|| Error::not_found("sandbox", id))
 }
 
-/// A sign of life renews the lease of a live sandbox. Of each it is said whether it was a heartbeat.
-pub(super) async fn heard(tx: &mut Tx, from: Vec<(&mut Reporter, bool)>) -> Result<(), Error> {
+/// A sign of life renews the lease of a live sandbox. A heartbeat comes with what it says.
+pub(super) async fn heard(tx: &mut Tx, from: Vec<(&mut Reporter, Option<Beat>)>) -> Result<(), Error> {
     let now = tx.now();
     let renewed = now + tx.rules.lease_duration;
     // A busy stream renews seldom: the lease is long against the time between two events.
     let due = now + tx.rules.lease_duration * 3 / 4;
-    let (mut beating, mut speaking) = (Vec::new(), Vec::new());
+    let mut speaking = Vec::new();
     for (reporter, beat) in from.into_iter().filter(|(reporter, _)| reporter.status.is_live()) {
-        if beat {
-            beating.push(reporter.id.to_string());
+        if let Some(beat) = beat {
+            watch::beat(tx, &reporter.id, &beat, renewed).await?;
         } else if reporter.lease_expires_at.is_some_and(|end| end < due) {
             speaking.push(reporter.id.to_string());
         } else {
             continue;
         }
         reporter.lease_expires_at = Some(renewed);
-    }
-    if !beating.is_empty() {
-        let sql = "UPDATE sandboxes SET lease_expires_at = $1, last_heartbeat_at = $2 \
-                   WHERE id = ANY($3) AND live = 1";
-        tx.execute_known(sql, params![renewed, now, beating]).await?;
     }
     if !speaking.is_empty() {
         let sql = "UPDATE sandboxes SET lease_expires_at = $1 WHERE id = ANY($2) AND live = 1";
@@ -322,9 +318,12 @@ impl Store {
     /// Frees what the holders of run-out leases held. At most `limit` at a time; says how many.
     pub async fn sandbox_expire(&self, limit: usize) -> Result<usize, Error> {
         self.write(async move |tx| {
+            // One that is on a machine is looked at there, and has failed when it no longer runs. While it runs, it
+            // is only out of reach, for a while.
             let sql = "SELECT id, task_id FROM sandboxes WHERE live = 1 AND lease_expires_at <= $1 \
-                       ORDER BY lease_expires_at LIMIT $2";
-            let rows = tx.query(sql, params![tx.now, limit]).await?;
+                       AND (place <> 'up' OR lease_expires_at <= $3) ORDER BY lease_expires_at LIMIT $2";
+            let unreachable = tx.now - tx.rules.unreachable_after;
+            let rows = tx.query(sql, params![tx.now, limit, unreachable]).await?;
             for row in &rows {
                 let id: SandboxId = row.parse("id")?;
                 match row.parse_opt::<TaskId>("task_id")? {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use omoi_protocol::SandboxId;
 
-use super::{Error, Tx, bulk, event::Append, sandbox::Reporter, value::Row};
+use super::{Error, Tx, bulk, event::Append, sandbox::Reporter, value::Row, watch::Beat};
 
 /// More than these are not remembered: sandboxes, and types of events of one.
 const STREAMS_MAX: usize = 4096;
@@ -20,9 +20,9 @@ pub(super) struct Stream {
     pub last_worker_seq: i64,
     /// How many events of each type there are, for the types that were asked for.
     counts: HashMap<String, i64>,
-    /// In this batch: whether the worker spoke, and whether it said that it lives.
+    /// In this batch: whether the worker spoke, and its last heartbeat.
     pub heard: bool,
-    pub beat: bool,
+    pub beat: Option<Beat>,
 }
 
 impl Stream {
@@ -33,7 +33,7 @@ impl Stream {
             last_worker_seq: row.get::<Option<i64>>("worker_last")?.unwrap_or(0),
             counts: HashMap::new(),
             heard: false,
-            beat: false,
+            beat: None,
         })
     }
 
@@ -120,5 +120,5 @@ pub(super) fn keep(tx: &mut Tx, streams: HashMap<SandboxId, Stream>) {
         tx.memory.streams.clear();
     }
     let few = streams.into_iter().filter(|(_, stream)| stream.counts.len() <= TYPES_MAX).take(STREAMS_MAX);
-    tx.memory.streams.extend(few.map(|(id, stream)| (id, Stream { heard: false, beat: false, ..stream })));
+    tx.memory.streams.extend(few.map(|(id, stream)| (id, Stream { heard: false, beat: None, ..stream })));
 }

@@ -9,7 +9,7 @@ use omoi_protocol::{
 use serde_json::{Value as Json, json};
 
 use super::{
-    Ask, Error, Store, Tx, dependency, proof,
+    Ask, Error, Store, Tx, dependency, dispatch, proof,
     sandbox::Reporter,
     transcript,
     transition::{Note, Stored, apply, object, time_out, transition},
@@ -17,6 +17,7 @@ use super::{
 };
 use crate::domain::{
     agent,
+    dispatch::lane,
     money::Usd,
     score::{self, Facts, RankClass},
     task::TaskEvent,
@@ -77,7 +78,12 @@ impl Store {
 
     pub async fn task_get(&self, id: &TaskId) -> Result<Task, Error> {
         let id = id.clone();
-        self.read(async move |tx| get(tx, &id).await).await
+        self.read(async move |tx| {
+            let mut task = get(tx, &id).await?;
+            task.waiting_for = dispatch::waiting_for(tx, &task).await?;
+            Ok(task)
+        })
+        .await
     }
 
     pub async fn task_create(&self, actor: &str, new: NewTask) -> Result<Task, Error> {
@@ -100,8 +106,9 @@ impl Store {
             }
             let sql = "UPDATE tasks SET title = COALESCE($2, title), description = COALESCE($3, description), \
                        priority = COALESCE($4, priority), deadline_at = COALESCE($5, deadline_at), \
-                       execution_config = COALESCE($6, execution_config), waiting_reason = NULL, updated_at = $7 \
+                       execution_config = COALESCE($6, execution_config), waiting_reason = NULL, updated_at = $7, lane = $8 \
                        WHERE id = $1";
+            let config = patch.execution_config.as_ref().unwrap_or(&old.execution_config);
             let values = params![
                 &id,
                 patch.title.as_deref(),
@@ -109,7 +116,8 @@ impl Store {
                 patch.priority.map(Priority::as_str),
                 patch.deadline_at,
                 patch.execution_config.clone().map(|config| Json::Object(config).to_string()),
-                tx.now
+                tx.now,
+                lane(&old.required_capabilities, config) as i64
             ];
             tx.execute(sql, values).await?;
             rank(tx, std::slice::from_ref(&id)).await?;
@@ -266,8 +274,8 @@ pub(super) async fn insert(tx: &mut Tx, new: &NewTask) -> Result<TaskId, Error> 
         "INSERT INTO tasks (id, project_id, ticket_id, parent_task_id, phase_id, task_type, title, description, \
          priority, status, generation, dependency_policy, unmet_dependencies, dependants_pending, \
          required_capabilities, owned_files, retry_count, max_retries, timeout_seconds, deadline_at, \
-         execution_config, rank_class, rank, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, \
-         'pending', 0, $10, 0, 0, $11, $12, 0, $13, $14, $15, $16, 0, 0.0, $17, $17)",
+         execution_config, rank_class, rank, created_at, updated_at, lane) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, \
+         'pending', 0, $10, 0, 0, $11, $12, 0, $13, $14, $15, $16, 0, 0.0, $17, $17, $18)",
         params![
             &id,
             &project_id,
@@ -285,7 +293,8 @@ pub(super) async fn insert(tx: &mut Tx, new: &NewTask) -> Result<TaskId, Error> 
             new.timeout_seconds,
             new.deadline_at,
             json(Json::Object(new.execution_config.clone())),
-            tx.now
+            tx.now,
+            lane(&new.required_capabilities, &new.execution_config) as i64
         ],
     )
     .await?;
@@ -429,6 +438,7 @@ fn read(row: &Row, score: f64) -> Result<Task, Error> {
         updated_at: row.get("updated_at")?,
         started_at: row.get("started_at")?,
         completed_at: row.get("completed_at")?,
+        waiting_for: None,
         // Nothing is waited for at the end.
         waiting_reason: row.get::<Option<String>>("waiting_reason")?.filter(|_| !status.is_final()),
         cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),

@@ -5,7 +5,7 @@ use omoi_protocol::{FailureKind, Priority, ProjectId, SandboxStatus, Stage, Task
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    Error, Tx, dependency, event,
+    Error, Tx, attempt, dependency, event,
     proof::{self, Owed},
     sandbox::{self, Reporter},
     task::rank,
@@ -94,6 +94,8 @@ pub(super) struct Note {
     pub feedback: Option<String>,
     /// The checks that are to run next.
     pub owed: Option<Owed>,
+    /// Why the sandbox ends, in one word, where its status alone does not tell.
+    pub end_reason: Option<&'static str>,
 }
 
 impl Note {
@@ -124,7 +126,8 @@ pub(super) async fn time_out(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     let Some(generation) = stored.state.lease().map(|lease| lease.generation) else { return Ok(()) };
     let event = stored.failure(tx, generation, FailureKind::TimedOut);
     tx.tell("TASK_TIMED_OUT", "task", id.as_str(), &json!({ "task_id": id }));
-    transition(tx, &stored, event, Note::error("the task ran longer than its timeout")).await?.ok();
+    let note = Note { end_reason: Some("timed_out"), ..Note::error("the task ran longer than its timeout") };
+    transition(tx, &stored, event, note).await?.ok();
     Ok(())
 }
 
@@ -186,6 +189,11 @@ pub(super) async fn transition(
     event: TaskEvent,
     note: Note,
 ) -> Result<Result<TaskStatus, Refused>, Error> {
+    let failed = match &event {
+        TaskEvent::Failed { kind, .. } => Some(*kind),
+        TaskEvent::LeaseExpired { .. } => Some(FailureKind::Lost),
+        _ => None,
+    };
     let (next, effects) = match stored.state.apply(event, tx.now) {
         Ok(moved) => moved,
         Err(refused) => return Ok(Err(refused)),
@@ -195,6 +203,9 @@ pub(super) async fn transition(
         return Ok(Ok(status));
     }
     write_state(tx, stored, &next, &note).await?;
+    if let Some((kind, lease)) = failed.zip(stored.state.lease()) {
+        attempt::failed(tx, &lease.holder, kind, note.error.as_deref()).await?;
+    }
     for effect in effects {
         carry_out(tx, stored, effect, &note).await?;
     }
@@ -240,7 +251,7 @@ async fn write_state(tx: &mut Tx, stored: &Stored, next: &TaskState, note: &Note
 async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) -> Result<(), Error> {
     match effect {
         Effect::EndSandbox { sandbox, status } => {
-            let reason = match status {
+            let by_status = match status {
                 SandboxStatus::Lost => "lease_expired",
                 SandboxStatus::Terminated => "task_cancelled",
                 SandboxStatus::Failed if note.feedback.is_some() => "checks_failed",
@@ -248,7 +259,7 @@ async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) ->
                 SandboxStatus::Completed if note.owed.is_some() => "work_completed",
                 _ => "task_completed",
             };
-            sandbox::end(tx, &sandbox, status, reason).await
+            sandbox::end(tx, &sandbox, status, note.end_reason.unwrap_or(by_status)).await
         }
         Effect::OfferAgain { kind, not_before } => {
             let stage = check::stage_after(stored.stage, kind);

@@ -124,6 +124,25 @@ async fn a_far_branch_across_one_of_ours_is_left_out() {
 }
 
 #[tokio::test]
+async fn a_branch_moves_on_to_what_holds_all_of_it_and_to_nothing_else() {
+    let (place, far) = (Place::new(), Repository::new());
+    let project = far.project("prj-1");
+    let (mirrors, first) = (&place.mirrors, place.mirrors.refresh(&project).await.unwrap());
+    let mirror = mirrors.path(&project.id);
+    let kept = git(&mirror, &["commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "kept"]);
+    let forward = async |to: &str| mirrors.branch_forward(&project.id, "fix/1", &id(to)).await.unwrap();
+    assert!(!forward(&kept).await, "there is no branch");
+    mirrors.branch_create(&project, "fix/1", &first, &sandbox("sbx-1")).await.unwrap();
+    assert!(forward(&kept).await);
+    assert!(!forward(&kept).await, "once");
+    let beside = git(&mirror, &["commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "beside"]);
+    for other in [first.as_str(), &beside, &"a".repeat(40)] {
+        assert!(!forward(other).await, "{other}");
+    }
+    assert_eq!(mirrors.branch_tip(&project.id, "fix/1").await.unwrap(), Some(id(&kept)));
+}
+
+#[tokio::test]
 async fn a_branch_is_made_once_and_later_attempts_find_it_as_it_is() {
     let (place, far) = (Place::new(), Repository::new());
     let project = far.project("prj-1");

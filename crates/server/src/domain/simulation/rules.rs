@@ -5,7 +5,7 @@ use omoi_protocol::Place;
 
 use crate::domain::{
     place::{self, Step},
-    task::{Refused, TaskEvent, TaskState, Transition},
+    task::{Proof, Refused, TaskEvent, TaskState, Transition},
 };
 
 #[derive(Clone, Copy)]
@@ -19,12 +19,13 @@ impl Rules {
         Self { task: TaskState::apply, place: place::next }
     }
 
-    pub fn broken() -> [(&'static str, Self); 4] {
+    pub fn broken() -> [(&'static str, Self); 5] {
         let ours = Self::ours();
         [
             ("a place is removed before its work is kept", Self { place: removes_at_once, ..ours }),
             ("an old lease completes a task", Self { task: believes_everybody, ..ours }),
             ("a held task is claimed again", Self { task: gives_twice, ..ours }),
+            ("an agent's word is proof enough", Self { task: believes_the_agent, ..ours }),
             ("late news takes a completion back", Self { task: takes_back, ..ours }),
         ]
     }
@@ -41,7 +42,7 @@ fn removes_at_once(place: Place, live: bool) -> Option<Step> {
 fn believes_everybody(state: &TaskState, event: TaskEvent, now: Timestamp) -> Result<Transition, Refused> {
     let current = state.lease().map_or(0, |lease| lease.generation);
     let event = match event {
-        TaskEvent::Completed { .. } => TaskEvent::Completed { generation: current },
+        TaskEvent::Completed { proof, .. } => TaskEvent::Completed { generation: current, proof },
         event => event,
     };
     state.apply(event, now)
@@ -50,6 +51,15 @@ fn believes_everybody(state: &TaskState, event: TaskEvent, now: Timestamp) -> Re
 fn gives_twice(state: &TaskState, event: TaskEvent, now: Timestamp) -> Result<Transition, Refused> {
     match event {
         TaskEvent::Claimed(lease) if state.lease().is_some() => Ok((TaskState::Assigned(lease), Vec::new())),
+        event => state.apply(event, now),
+    }
+}
+
+fn believes_the_agent(state: &TaskState, event: TaskEvent, now: Timestamp) -> Result<Transition, Refused> {
+    match event {
+        TaskEvent::Completed { generation, proof: Proof::Owed } => {
+            state.apply(TaskEvent::Completed { generation, proof: Proof::Undeclared }, now)
+        }
         event => state.apply(event, now),
     }
 }

@@ -3,14 +3,15 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use omoi_protocol::{FailureKind, Place, SandboxId};
+use omoi_protocol::{FailureKind, Place, SandboxId, Stage};
 
 use super::{Dice, rules::Rules};
 use crate::domain::{
+    check,
     lease::Lease,
     place::Step,
     retry::{self, Policy},
-    task::{Effect, TaskEvent, TaskState},
+    task::{Effect, Proof, TaskEvent, TaskState},
 };
 
 const TASKS: usize = 5;
@@ -38,13 +39,18 @@ struct Task {
     not_before: Option<Timestamp>,
     /// The task that must be completed first.
     after: Option<usize>,
-    completions: Vec<i64>,
+    /// Checks are declared, so that its work has to be proven.
+    checked: bool,
+    stage: Stage,
+    /// Generation and stage of whoever completed it.
+    completions: Vec<(i64, Stage)>,
 }
 
 /// A row, the place it has at the provider, and the worker in it.
 struct Sandbox {
     task: usize,
     generation: i64,
+    stage: Stage,
     live: bool,
     place: Place,
     worker: Worker,
@@ -72,15 +78,19 @@ enum Report {
 
 impl World {
     pub fn new(mut dice: Dice, rules: Rules) -> Self {
-        let task = |after| Task {
+        let task = |after, checked| Task {
             state: TaskState::Pending,
             generation: 0,
             retry_count: 0,
             not_before: None,
             after,
+            checked,
+            stage: Stage::Work,
             completions: Vec::new(),
         };
-        let tasks = (0..TASKS).map(|n| task((n > 0 && dice.once_in(3)).then(|| dice.roll(n)))).collect();
+        let tasks =
+            (0..TASKS).map(|n| task((n > 0 && dice.once_in(3)).then(|| dice.roll(n)), dice.once_in(2)));
+        let tasks = tasks.collect();
         let now = Timestamp::constant(1_750_000_000, 0);
         Self { dice, rules, now, tasks, sandboxes: BTreeMap::new(), calm: false, told: Vec::new() }
     }
@@ -152,8 +162,11 @@ impl World {
             if task.completions.len() > 1 {
                 return self.broken(&format!("task {n} was completed {} times", task.completions.len()));
             }
-            if task.completions.first().is_some_and(|by| *by != task.generation) {
+            if task.completions.first().is_some_and(|(by, _)| *by != task.generation) {
                 return self.broken(&format!("task {n} was completed by an attempt that did not hold it"));
+            }
+            if task.checked && task.completions.first().is_some_and(|(_, stage)| *stage == Stage::Work) {
+                return self.broken(&format!("task {n} is completed and nothing proves it"));
             }
             if !task.completions.is_empty() && task.state != TaskState::Completed {
                 return self.broken(&format!("task {n} was completed and is {:?}", task.state));
@@ -214,6 +227,7 @@ impl World {
                 let sandbox = Sandbox {
                     task: n,
                     generation,
+                    stage: self.tasks[n].stage,
                     live: true,
                     place: Place::Wanted,
                     worker: Worker::Absent,
@@ -234,8 +248,7 @@ impl World {
     }
 
     /// Applies a rule and carries out its effects, as one transaction.
-    fn apply(&mut self, n: usize, event: TaskEvent, by: Option<i64>) -> bool {
-        let completes = matches!(event, TaskEvent::Completed { .. });
+    fn apply(&mut self, n: usize, event: TaskEvent, by: Option<(i64, Stage)>) -> bool {
         let Ok((next, effects)) = (self.rules.task)(&self.tasks[n].state, event, self.now) else {
             return false;
         };
@@ -247,19 +260,19 @@ impl World {
                         sandbox.live = false;
                     }
                 }
-                Effect::OfferAgain { not_before } => {
+                Effect::OfferAgain { kind, not_before } => {
                     self.tasks[n].retry_count += 1;
                     self.tasks[n].not_before = Some(not_before);
+                    self.tasks[n].stage = check::stage_after(self.tasks[n].stage, kind);
                 }
+                Effect::OfferCheck => self.tasks[n].stage = Stage::Check,
                 Effect::OfferAfresh => {
                     self.tasks[n].retry_count = 0;
                     self.tasks[n].not_before = None;
                 }
-                Effect::ReleaseDependants | Effect::SettleDependants => {}
+                Effect::ReleaseDependants => self.tasks[n].completions.extend(by),
+                Effect::SettleDependants => {}
             }
-        }
-        if completes && let Some(by) = by {
-            self.tasks[n].completions.push(by);
         }
         true
     }
@@ -315,6 +328,16 @@ impl World {
         }
     }
 
+    fn report_completed(&mut self, id: &SandboxId) {
+        let Sandbox { task, generation, stage, .. } = self.sandboxes[id];
+        let proof = match stage {
+            Stage::Check => Proof::Given,
+            Stage::Work if self.tasks[task].checked => Proof::Owed,
+            Stage::Work => Proof::Undeclared,
+        };
+        self.apply(task, TaskEvent::Completed { generation, proof }, Some((generation, stage)));
+    }
+
     fn report_failed(&mut self, n: usize, generation: i64, kind: FailureKind) {
         let retry = retry::decide(kind, self.tasks[n].retry_count, MAX_RETRIES, &Policy::default(), 0.5);
         self.apply(n, TaskEvent::Failed { generation, kind, retry }, None);
@@ -323,7 +346,7 @@ impl World {
     /// A worker does something, and may be done.
     fn work(&mut self) {
         let Some(id) = self.any() else { return };
-        let roll = self.dice.roll(6);
+        let roll = self.dice.roll(8);
         let sandbox = self.sandboxes.get_mut(&id).expect("it was found");
         if sandbox.worker != Worker::Running {
             return;
@@ -333,6 +356,7 @@ impl World {
             0 => Report::Completed,
             1 => Report::Failed(FailureKind::Agent),
             2 => Report::Failed(FailureKind::Invalid),
+            3 => Report::Failed(FailureKind::Checks),
             _ => Report::Started,
         };
         sandbox.reports.push(report);
@@ -357,9 +381,7 @@ impl World {
             Report::Started => {
                 self.apply(n, TaskEvent::Started { generation }, None);
             }
-            Report::Completed => {
-                self.apply(n, TaskEvent::Completed { generation }, Some(generation));
-            }
+            Report::Completed => self.report_completed(&id),
             Report::Failed(kind) => self.report_failed(n, generation, kind),
         }
     }
@@ -368,8 +390,7 @@ impl World {
     fn finish(&mut self, id: &SandboxId) {
         let sandbox = &self.sandboxes[id];
         if sandbox.live && sandbox.worker == Worker::Running && sandbox.place == Place::Up {
-            let (n, generation) = (sandbox.task, sandbox.generation);
-            self.apply(n, TaskEvent::Completed { generation }, Some(generation));
+            self.report_completed(id);
         }
     }
 

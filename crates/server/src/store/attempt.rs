@@ -1,0 +1,88 @@
+//! Attempts before: what the next attempt at a task goes on from.
+
+use omoi_protocol::{
+    FailureKind, ProjectId, SandboxId, TaskId,
+    sandbox::{Kept, NewSandbox as Wish},
+};
+
+use super::{Error, Tx, transcript, value::params};
+use crate::domain::retry;
+
+/// How far back attempts are looked at that came to nothing.
+const LOOK_BACK: usize = 16;
+
+/// What the attempts before have left for the next.
+#[derive(Debug, Clone, Default)]
+pub struct Before {
+    /// What went wrong the last time.
+    pub feedback: Option<String>,
+    /// The commit that holds what was kept of the work.
+    pub commit: Option<String>,
+}
+
+/// Writes down how an attempt failed.
+pub(super) async fn failed(
+    tx: &mut Tx,
+    sandbox: &SandboxId,
+    kind: FailureKind,
+    error: Option<&str>,
+) -> Result<(), Error> {
+    let sql = "UPDATE sandboxes SET failure_kind = $2, failure = $3 WHERE id = $1";
+    tx.execute(sql, params![sandbox, kind.as_str(), error]).await
+}
+
+/// What was asked of the last attempt's sandbox.
+pub(super) async fn last_wish(tx: &mut Tx, task: &TaskId) -> Result<Option<Wish>, Error> {
+    let sql =
+        "SELECT wish FROM sandboxes WHERE task_id = $1 AND wish IS NOT NULL ORDER BY generation DESC LIMIT 1";
+    let Some(row) = tx.query_one(sql, params![task]).await? else { return Ok(None) };
+    let asked: Wish = row.json("wish")?;
+    // Where to begin is found anew: on the branch, with the session that went furthest.
+    Ok(Some(Wish { base: None, resume_session_id: None, ..asked }))
+}
+
+/// The conversation that the next attempt goes on with, if how the last one failed allows it.
+pub(super) async fn session(
+    tx: &mut Tx,
+    project: &ProjectId,
+    task: &TaskId,
+) -> Result<Option<String>, Error> {
+    let sql = "SELECT s.failure_kind, (SELECT t.session_id FROM transcripts t WHERE t.sandbox_id = s.id \
+               ORDER BY t.created_at DESC LIMIT 1) AS session_id FROM sandboxes s WHERE s.task_id = $1 \
+               ORDER BY s.generation DESC LIMIT $2";
+    for row in tx.query(sql, params![task, LOOK_BACK]).await? {
+        let kind: Option<FailureKind> = row.parse_opt("failure_kind")?;
+        if !kind.is_some_and(retry::resumes) {
+            return Ok(None);
+        }
+        if let Some(session) = row.get::<Option<String>>("session_id")? {
+            return match transcript::resumable(tx, project, &session).await {
+                Ok(_) => Ok(Some(session)),
+                Err(Error::NotFound { .. } | Error::Invalid { .. }) => Ok(None),
+                Err(error) => Err(error),
+            };
+        }
+    }
+    Ok(None)
+}
+
+pub(super) async fn before(tx: &mut Tx, task: &TaskId, generation: i64) -> Result<Before, Error> {
+    let sql = "SELECT failure_kind, failure, kept FROM sandboxes WHERE task_id = $1 AND generation < $2 \
+               ORDER BY generation DESC LIMIT $3";
+    let mut before = Before::default();
+    let mut told = false;
+    for row in tx.query(sql, params![task, generation, LOOK_BACK]).await? {
+        let kind: Option<FailureKind> = row.parse_opt("failure_kind")?;
+        // One that was never there has nothing to say about the work.
+        if !told && kind != Some(FailureKind::Spawn) {
+            (before.feedback, told) = (row.get("failure")?, true);
+        }
+        let kept: Option<String> = row.get("kept")?;
+        let kept: Option<Kept> = kept.and_then(|text| serde_json::from_str(&text).ok());
+        if let Some(commit) = kept.and_then(|kept| kept.commit) {
+            before.commit = Some(commit);
+            break;
+        }
+    }
+    Ok(before)
+}

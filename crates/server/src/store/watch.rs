@@ -1,0 +1,153 @@
+//! What supervision sees of live sandboxes, and how it ends one. What heartbeats say is kept with the sandbox, so one
+//! question tells of all; events are looked through only for those that seem quiet.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use omoi_protocol::{FailureKind, SandboxId, event::is_work};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+
+use super::{
+    Error, Store, Tx, sandbox,
+    transition::{self, Note, Stored},
+    value::params,
+};
+use crate::domain::{idle::Seen, limit};
+
+/// Events that are looked through for the last sign of work.
+const EVENTS_BACK: usize = 100;
+
+/// What a heartbeat tells besides that its sender lives.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Beat {
+    status: Option<String>,
+    cpu_seconds: Option<f64>,
+    io_bytes: Option<i64>,
+}
+
+impl Beat {
+    /// Whatever cannot be read is not said.
+    pub fn read(data: &str) -> Self {
+        serde_json::from_str(data).unwrap_or_default()
+    }
+}
+
+/// A sandbox with a task that seems quiet.
+#[derive(Debug, Clone)]
+pub struct Quiet {
+    pub id: SandboxId,
+    pub seen: Seen,
+}
+
+/// Keeps what a heartbeat says, and renews the lease. Processes count as working from a hundredth of a processor or from
+/// 16 bytes a millisecond on: what the worker itself does is far less. Figures that fall tell of processes that ended.
+pub(super) async fn beat(
+    tx: &mut Tx,
+    id: &SandboxId,
+    beat: &Beat,
+    lease_expires_at: Timestamp,
+) -> Result<(), Error> {
+    let sql = "UPDATE sandboxes SET lease_expires_at = $1, last_heartbeat_at = $2, beat_status = $3, \
+               beat_cpu_ms = COALESCE($4, beat_cpu_ms), beat_io_bytes = COALESCE($5, beat_io_bytes), \
+               last_active_at = CASE WHEN beat_cpu_ms IS NULL AND COALESCE($4, -1) >= 0 THEN $2 \
+               WHEN abs($4 - beat_cpu_ms) * 100000 > $2 - last_heartbeat_at THEN $2 \
+               WHEN abs($5 - beat_io_bytes) * 1000 > ($2 - last_heartbeat_at) * 16 THEN $2 \
+               ELSE last_active_at END WHERE id = $6 AND live = 1";
+    let cpu_ms = beat.cpu_seconds.filter(|s| s.is_finite()).map(|seconds| (seconds * 1000.0).round() as i64);
+    let status = beat.status.as_deref().map(|status| status.chars().take(32).collect::<String>());
+    tx.execute_known(sql, params![lease_expires_at, tx.now, status, cpu_ms, beat.io_bytes, id]).await
+}
+
+impl Store {
+    /// Sandboxes of the server's own making whose processes have not been seen at work for so long.
+    /// `stays` is what workers wait for more to do where their task does not say.
+    pub async fn sandbox_list_quiet(
+        &self,
+        least: Duration,
+        stays: Duration,
+        limit: usize,
+    ) -> Result<Vec<Quiet>, Error> {
+        self.read(async move |tx| {
+            let sql = "SELECT s.id, s.created_at, s.started_at, s.beat_status, s.last_active_at, t.waiting_reason, \
+                       t.execution_config FROM sandboxes s JOIN tasks t ON t.id = s.task_id \
+                       WHERE s.place IN ('wanted', 'up', 'kept') AND s.place = 'up' AND s.live = 1 AND s.last_heartbeat_at IS NOT NULL \
+                       AND COALESCE(s.last_active_at, s.started_at, s.created_at) <= $1 ORDER BY s.id LIMIT $2";
+            let rows = tx.query(sql, params![tx.now - least, limit]).await?;
+            let mut quiet = Vec::new();
+            for row in rows {
+                let id: SandboxId = row.parse("id")?;
+                let (last_work_at, asks) = last_work(tx, &id).await?;
+                if last_work_at.is_some_and(|at| at > tx.now - least) {
+                    continue;
+                }
+                let config: Map<String, Json> = row.json("execution_config")?;
+                let started: Option<Timestamp> = row.get("started_at")?;
+                quiet.push(Quiet {
+                    seen: Seen {
+                        status: row.get("beat_status")?,
+                        began_at: started.unwrap_or(row.get("created_at")?),
+                        last_work_at,
+                        last_active_at: row.get("last_active_at")?,
+                        stays: limit::stays(&config).unwrap_or(stays),
+                        needs_person: asks || row.get::<Option<String>>("waiting_reason")?.is_some(),
+                    },
+                    id,
+                });
+            }
+            Ok(quiet)
+        })
+        .await
+    }
+
+    /// Ends a quiet sandbox and fails its task for it, unless it has stirred since it was judged. Says whether.
+    pub async fn sandbox_give_up(
+        &self,
+        quiet: &Quiet,
+        reason: &'static str,
+        lasted: Duration,
+    ) -> Result<bool, Error> {
+        let Quiet { id, seen } = quiet.clone();
+        self.write(async move |tx| {
+            let sandbox = sandbox::get(tx, &id).await?;
+            let row = tx.query_one("SELECT last_active_at FROM sandboxes WHERE id = $1", params![&id]).await?;
+            let active: Option<Timestamp> = row.map_or(Ok(None), |row| row.get("last_active_at"))?;
+            let (work, _) = last_work(tx, &id).await?;
+            let stirred = active != seen.last_active_at || work != seen.last_work_at;
+            let Some(held) = sandbox.task_id.as_ref().filter(|_| sandbox.status.is_live() && !stirred) else {
+                return Ok(false);
+            };
+            let minutes = lasted.as_secs() / 60;
+            let error = match reason {
+                "idle_timeout" => format!("the sandbox had nothing to do for {minutes} minutes"),
+                _ => format!("the sandbox was at work for {minutes} minutes and nothing came of it"),
+            };
+            let stored = Stored::load(tx, held).await?;
+            let event = stored.failure(tx, sandbox.generation, FailureKind::TimedOut);
+            let note = Note { end_reason: Some(reason), ..Note::error(&format!("{reason}: {error}")) };
+            transition::transition(tx, &stored, event, note).await?.ok();
+            let told = json!({
+                "sandbox_id": id, "task_id": held, "reason": reason, "idle_duration_seconds": lasted.as_secs(),
+            });
+            tx.tell("SANDBOX_TERMINATED_IDLE", "sandbox", id.as_str(), &told);
+            Ok(true)
+        })
+        .await
+    }
+}
+
+/// When the last event came that is work, and whether something after it asks for a person.
+async fn last_work(tx: &mut Tx, id: &SandboxId) -> Result<(Option<Timestamp>, bool), Error> {
+    let sql = "SELECT event_type, created_at FROM events WHERE entity_id = $1 AND seq IS NOT NULL \
+               AND event_type NOT IN ('agent.heartbeat', 'heartbeat') ORDER BY seq DESC LIMIT $2";
+    let mut asks = false;
+    for row in tx.query(sql, params![id, EVENTS_BACK]).await? {
+        let event_type: String = row.get("event_type")?;
+        if is_work(&event_type) {
+            return Ok((Some(row.get("created_at")?), asks));
+        }
+        asks |= matches!(event_type.as_str(), "agent.interrupted" | "budget.exceeded");
+    }
+    Ok((None, asks))
+}
