@@ -66,7 +66,9 @@ impl Error {
         match self {
             Self::Sandbox(error) => error.kind(),
             Self::Git(error) if !error.may_pass() => FailureKind::Invalid,
-            Self::NoBase(_) | Self::NotPushed { .. } => FailureKind::Invalid,
+            Self::NoBase(_) => FailureKind::Invalid,
+            // The work is not there, so it is to be done again.
+            Self::NotPushed { .. } => FailureKind::Checks,
             _ => FailureKind::Spawn,
         }
     }
