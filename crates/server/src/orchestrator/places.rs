@@ -54,7 +54,7 @@ pub enum Error {
     #[error("the project has no branch or commit {0:?} to start from")]
     NoBase(String),
     #[error(
-        "commit {commit} was reported and is not on {branch}, so there is nothing to check; try the task again"
+        "commit {commit} was reported and is not on {branch}, so there is nothing to check; push it there"
     )]
     NotPushed { commit: CommitId, branch: String },
     #[error("the rescue took longer than {RESCUE_TIMEOUT:?}")]
