@@ -35,17 +35,20 @@ use check::Followed;
 pub use sum::{Status, Summary, checks};
 
 const TITLE_CHARS_MAX: usize = 200;
+const CHECK_NAME_CHARS_MAX: usize = 80;
 
 const EXAMPLES: &str = "\
 Examples:
   omoi run 'Fix the parser: it loses the last line'
   omoi run 'Say what this code does' --mode exploration --project ~/src/shop
   omoi run 'Add a changelog' --model claude-sonnet-4-5 --budget 2 --max-turns 40
+  omoi run 'Fix the parser' --check 'make test'           completed only if that passes on the pushed commit
   omoi run 'Try it' --model scripted/binomial            needs no key
   omoi run 'Work with me' --stay 10m                      waits for `omoi sandbox send` when it is done
 
 The project of the directory is found, or added. What the agent does is shown as it happens; its work is on a branch in
-the end, and a line says how to get it. Ctrl-C asks whether to leave it working, to stop it, or to go on; where nobody can
+the end, and a line says how to get it. Checks, of the project or of --check, run on that branch in a sandbox of their own; the
+last lines say whether the work is verified. Ctrl-C asks whether to leave it working, to stop it, or to go on; where nobody can
 be asked, it stops the sandbox and keeps its work. Ends with 0 when the task is completed, with 1 when it failed, and with
 130 after Ctrl-C.";
 
@@ -97,6 +100,10 @@ pub struct How {
     /// How long it waits for more messages once it is done: seconds, or such as 10m
     #[arg(long, value_name = "SECONDS", value_parser = parse_stay)]
     pub stay: Option<Duration>,
+    /// A shell command that must pass on the pushed commit, in the place of the project's checks; may be given more than
+    /// once
+    #[arg(long = "check", value_name = "COMMAND")]
+    pub checks: Vec<String>,
 }
 
 impl Args {
@@ -229,11 +236,19 @@ impl How {
             ("max_budget_usd", self.budget.map(|usd| json!(usd))),
             ("max_total_cost_usd", self.budget.map(|usd| json!(usd))),
             ("continuous", self.continuous.then(|| json!(true))),
+            ("checks", (!self.checks.is_empty()).then(|| json!(self.checks()))),
             ("idle_seconds", self.stay.map(|stay| json!(stay.as_secs()))),
             // Its sandbox is ordered here, with what was asked for; dispatch knows nothing of that.
             ("autonomous", Some(json!(false))),
         ];
         asked.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+    }
+
+    /// Each is called by its first line.
+    fn checks(&self) -> Vec<Value> {
+        let name =
+            |command: &str| short(command.trim().lines().next().unwrap_or_default(), CHECK_NAME_CHARS_MAX);
+        self.checks.iter().map(|command| json!({ "name": name(command), "command": command })).collect()
     }
 }
 
@@ -287,11 +302,13 @@ mod tests {
             budget: Some(1.5),
             stay: parse_stay("90").ok(),
             continuous: true,
+            checks: vec!["make test\nmake lint".to_owned()],
             ..How::default()
         };
         let expected = json!({
             "model": "scripted/x", "mode": "exploration", "max_turns": 3, "max_budget_usd": 1.5,
             "max_total_cost_usd": 1.5, "idle_seconds": 90, "continuous": true, "autonomous": false,
+            "checks": [{ "name": "make test", "command": "make test\nmake lint" }],
         });
         assert_eq!(Value::Object(how.execution_config()), expected);
         assert_eq!(Value::Object(How::default().execution_config()), json!({ "autonomous": false }));

@@ -35,6 +35,8 @@ pub struct Summary {
     pub project_id: ProjectId,
     pub branch: Option<String>,
     pub base_commit: Option<String>,
+    /// What the checks ran on, or would have.
+    pub commit: Option<String>,
     pub verification: Verification,
     /// What the declared checks came to.
     pub checks: Vec<CheckResult>,
@@ -103,6 +105,7 @@ impl Summary {
             project_id: project.id.clone(),
             branch: sandbox.branch_name.clone(),
             base_commit: sandbox.base_commit.clone(),
+            commit: of_result(task, "commit"),
             verification: of_result(task, "verification").unwrap_or(Verification::Unverified),
             checks: of_result(task, "checks").unwrap_or_default(),
             commits: known.commits,
@@ -158,7 +161,7 @@ impl Summary {
 
     /// Whether somebody has to take the agent's word for it.
     fn proof(&self) -> Option<String> {
-        let commit = self.checks.iter().find_map(|_| self.commits.last()).map(|commit| abbreviate(commit));
+        let commit = self.commit.as_deref().map(abbreviate);
         let on = commit.map(|commit| format!(": all checks passed on {commit}")).unwrap_or_default();
         match (self.status, self.verification) {
             (_, Verification::Verified) => Some(format!("verified{on}")),

@@ -219,3 +219,53 @@ fn without_a_server_the_next_step_is_told() {
     assert_eq!(said.code, 5, "{}", said.stderr);
     assert!(said.stderr.contains("omoi serve") && said.stderr.contains("omoi demo"), "{}", said.stderr);
 }
+
+#[test]
+fn a_run_is_followed_from_its_work_to_its_checks() {
+    let dir = Dir::new();
+    let served = Served::start_api(&dir);
+    repository(&dir, "shop", "trunk");
+    let hand = Hand::new(&dir);
+    for passes in [true, false] {
+        let args = ["run", "Print 42", "--project", "shop", "--check", "make test"];
+        let running = served.spawn(&args);
+        let id = hand.wanted();
+        let worker = hand.up(&served, &id);
+        worker.post("agent.started", json!({}));
+        complete(&worker);
+        hand.kept(&id, nothing());
+
+        let checking = hand.wanted();
+        let worker = hand.up(&served, &checking);
+        worker.post("agent.started", json!({ "sdk": "checks" }));
+        let code = i64::from(!passes);
+        worker.post("check.completed", json!({ "name": "make test", "passed": passes, "exit_code": code }));
+        let results =
+            json!([{ "name": "make test", "command": "make test", "passed": passes, "exit_code": code }]);
+        match passes {
+            true => worker.post("agent.completed", json!({ "checks": results })),
+            false => worker.post(
+                "agent.failed",
+                json!({ "failure_kind": "checks", "error": "1 of 1 checks failed\nlong", "checks": results }),
+            ),
+        };
+        hand.kept(&checking, nothing());
+        let said = running.finish();
+        let (mark, proof) = if passes {
+            ("✓ make test", "proof      verified")
+        } else {
+            ("✗ make test", "the checks failed")
+        };
+        for words in [&format!("{checking}  checks Print 42"), mark, proof] {
+            assert!(said.stdout.contains(words), "{words:?} is not in {}", said.stdout);
+        }
+        assert_eq!(said.code, i32::from(!passes), "{}", said.stderr);
+        if !passes {
+            assert!(said.stderr.contains("failed: 1 of 1 checks failed\n"), "{}", said.stderr);
+            assert!(said.stderr.contains(checking.as_str()), "{}", said.stderr);
+        }
+        let task = said.stdout.split_whitespace().next().unwrap().to_owned();
+        let shown = served.omoi(&["task", "show", &task]);
+        assert!(shown.stdout.contains(mark) && shown.stdout.contains(checking.as_str()), "{}", shown.stdout);
+    }
+}

@@ -210,6 +210,26 @@ mod tests {
     }
 
     #[test]
+    fn what_checks_came_to_is_told_with_either_end() {
+        let checks = json!([{ "name": "tests", "command": "make test", "passed": false, "exit_code": 2 }]);
+        let read = |event_type, checks: &Value| match meaning(event_type, &json!({ "checks": checks })) {
+            Some(Report::Completed { outcome }) => outcome.checks,
+            Some(Report::Failed { checks, .. }) => checks,
+            other => panic!("{other:?}"),
+        };
+        for event_type in ["agent.completed", "agent.failed"] {
+            let found = read(event_type, &checks);
+            assert_eq!(
+                (found[0].name.as_str(), found[0].passed, found[0].exit_code),
+                ("tests", false, Some(2))
+            );
+            for unreadable in [json!(null), json!("fine"), json!([{ "name": 1 }])] {
+                assert_eq!(read(event_type, &unreadable), [], "{unreadable}");
+            }
+        }
+    }
+
+    #[test]
     fn events_that_tell_of_a_failure() {
         use FailureKind::*;
         let stopped = |reason| json!({"validation_passed": false, "stop_reason": reason, "error": "e"});

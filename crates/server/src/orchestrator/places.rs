@@ -54,7 +54,7 @@ pub enum Error {
     #[error("the project has no branch or commit {0:?} to start from")]
     NoBase(String),
     #[error(
-        "commit {commit} was reported and is not on {branch}, so there is nothing to check; try the task again"
+        "commit {commit} was reported and is not on {branch}, so there is nothing to check; push it there"
     )]
     NotPushed { commit: CommitId, branch: String },
     #[error("the rescue took longer than {RESCUE_TIMEOUT:?}")]
@@ -66,7 +66,9 @@ impl Error {
         match self {
             Self::Sandbox(error) => error.kind(),
             Self::Git(error) if !error.may_pass() => FailureKind::Invalid,
-            Self::NoBase(_) | Self::NotPushed { .. } => FailureKind::Invalid,
+            Self::NoBase(_) => FailureKind::Invalid,
+            // The work is not there, so it is to be done again.
+            Self::NotPushed { .. } => FailureKind::Checks,
             _ => FailureKind::Spawn,
         }
     }

@@ -22,7 +22,7 @@ use super::{
     proof::{self, Owed},
     sandbox::{self, NewSandbox, Order, end},
     task, ticket, token, transcript,
-    transition::{self, Note, Stored},
+    transition::{self, Stored},
     value::{Row, params},
 };
 
@@ -207,8 +207,8 @@ impl Store {
             }
             if let Some(held) = &sandbox.task_id {
                 let stored = Stored::load(tx, held).await?;
-                let event = stored.failure(tx, sandbox.generation, kind);
-                transition::transition(tx, &stored, event, Note::error(&error)).await?.ok();
+                let (event, note) = proof::failed(tx, &stored, &id, sandbox.generation, kind, &error, &[]);
+                transition::transition(tx, &stored, event, note).await?.ok();
             }
             end(tx, &id, SandboxStatus::Failed, kind.as_str()).await?;
             let told = json!({ "sandbox_id": id, "task_id": sandbox.task_id, "kind": kind, "error": error });

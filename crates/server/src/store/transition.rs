@@ -318,6 +318,7 @@ fn told(stored: &Stored, old: TaskStatus, status: TaskStatus, note: &Note) -> Js
         "stage": if note.owed.is_some() { Stage::Check } else { stored.stage },
         "error_message": note.error,
         "has_result": !note.result.is_empty(),
+        "verification": note.result.get("verification"),
     })
 }
 
