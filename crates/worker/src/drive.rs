@@ -19,6 +19,7 @@ use crate::{
         log::{Log, Replay},
         mcp::Mcp,
         model::{Model, RetryPolicy, Settings},
+        prompt::COMPLETION_SIGNAL,
         session::{Ended, Parts, Session},
         skill::Skill,
         subagent::Helper,
@@ -225,7 +226,9 @@ impl Drive<'_, '_> {
         let launch = self.work.launch;
         let title =
             launch.context.as_ref().map_or("Work in a sandbox", |context| context.task.title.as_str());
-        let words = Some(self.session.last_words.as_str()).filter(|words| !words.trim().is_empty());
+        // The signal is said to us, and to nobody who reads the history.
+        let words = self.session.last_words.replace(COMPLETION_SIGNAL, "");
+        let words = Some(words.trim()).filter(|words| !words.is_empty());
         let model = launch.agent.model.as_deref();
         commit::message(title, words, launch.task_id.as_ref(), &launch.sandbox_id, model)
     }

@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use omoi_client::Client;
-use omoi_protocol::{SandboxId, event::StoredEvent};
+use omoi_protocol::{
+    SandboxId,
+    event::{Payload, StoredEvent},
+};
 use tokio::time::timeout;
 
 use crate::sandbox::follow::{Follow, News};
@@ -58,6 +61,16 @@ impl<'c> Eye<'c> {
         let rest = self.follow.rest().await?;
         self.events.extend(rest);
         Ok(())
+    }
+
+    /// Why it could not be made, or failed, as far as was heard.
+    pub fn failure(&self) -> Option<String> {
+        let told = self.events.iter().rev().find_map(|event| match event.payload() {
+            Payload::SandboxFailed(data) => data.error,
+            Payload::AgentFailed(data) => data.error,
+            _ => None,
+        });
+        told.or_else(|| self.follow.failure.clone())
     }
 
     /// What was seen, in a few words.

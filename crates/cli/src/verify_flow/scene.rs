@@ -9,8 +9,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use omoi_client::{Client, CostQuery, TrajectoryQuery};
 use omoi_protocol::{
-    DependencyPolicy, EventId, MessageState, MessageType, Priority, ProjectId, SandboxId, TaskId, TaskStatus,
-    TicketType,
+    DependencyPolicy, EventId, EventSource, MessageState, MessageType, Priority, ProjectId, SandboxId,
+    TaskId, TaskStatus, TicketType,
     event::{FileChange, Payload, StoredEvent},
     message::NewMessage,
     sandbox::{NewSandbox, Sandbox},
@@ -144,14 +144,16 @@ impl<'c> Scene<'c> {
         }
     }
 
+    /// Of the worker, since the server tells of a sandbox that could not be made as well.
     pub async fn first_event(&mut self) -> Result<String> {
         let id = self.sandbox_id()?;
         let made = self.client.sandbox_get(&id).await?.created_at;
-        let found = self.eye()?.until(START_MAX, |_| true).await?;
-        let Some(event) = found else {
+        let eye = self.eye()?;
+        let Some(event) = eye.until(START_MAX, |event| event.source != EventSource::System).await? else {
+            let said = eye.failure();
             let sandbox = self.client.sandbox_get(&id).await?;
-            let why =
-                sandbox.place_error.or(sandbox.end_reason).unwrap_or_else(|| "nobody says why".to_owned());
+            let why = said.or(sandbox.place_error).or(sandbox.end_reason);
+            let why = why.unwrap_or_else(|| "nobody says why".to_owned());
             return Err(Wrong {
                 expected: format!("an event of {id} within {} s", START_MAX.as_secs()),
                 seen: format!("none; the sandbox is {}: {why}", sandbox.status),

@@ -16,3 +16,5 @@ mod local;
 mod run;
 mod sandbox;
 mod served;
+mod task;
+mod verify_flow;

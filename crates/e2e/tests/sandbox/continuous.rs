@@ -61,10 +61,11 @@ steps:
 /// Does something and never says that it is done.
 const NEVER: &str = r#"
 about: is never done
+price: { input: 3, output: 15 }
 steps:
   - name: work
     say: A little more.
-    call: { tool: Bash, input: { command: "date +%N >> more.txt" } }
+    call: { tool: Bash, input: { command: "date +%N >> more.txt; sleep SECONDS" } }
   - name: pause
     say: It is not done yet.
     end: true
@@ -176,14 +177,18 @@ async fn work_that_does_not_pass_is_told_why_and_mended() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_that_is_reached_before_the_work_has_passed_is_a_failure() {
-    let omoi = Omoi::with_scenarios(&[("never", NEVER)]).await;
+    let (never, slow) = (NEVER.replace("SECONDS", "0"), NEVER.replace("SECONDS", "600"));
+    let omoi = Omoi::with_scenarios(&[("never", &never), ("slow", &slow)]).await;
     let project = omoi.small_project().await;
-    for (config, stop, kind, words, iterations) in [
-        (json!({ "max_iterations": 2 }), "max_iterations_reached", "limit", "max_iterations", 2),
+    for (scenario, config, stop, words, iterations) in [
+        ("never", json!({ "max_iterations": 2 }), "max_iterations_reached", "max_iterations", 2),
         // One turn is too few, in each of the iterations.
-        (json!({ "max_turns": 1 }), "consecutive_errors", "limit", "3 iterations in a row", 3),
+        ("never", json!({ "max_turns": 1 }), "consecutive_errors", "3 iterations in a row", 3),
+        // These two end it in the middle of an iteration.
+        ("never", json!({ "max_total_cost_usd": 0.001 }), "max_cost_reached", "max_total_cost_usd", 1),
+        ("slow", json!({ "max_duration_seconds": 2 }), "max_duration_reached", "max_duration_seconds", 1),
     ] {
-        let (task, sandbox) = omoi.agent(&project, "never", iterating(config)).await;
+        let (task, sandbox) = omoi.agent(&project, scenario, iterating(config)).await;
         omoi.gone(&sandbox).await;
         let events = omoi.stored(&sandbox).await;
         let end = of(&events, "continuous.completed")[0];
@@ -193,7 +198,7 @@ async fn a_limit_that_is_reached_before_the_work_has_passed_is_a_failure() {
             "{end}"
         );
         let task = omoi.task(&task).await;
-        assert_eq!((&task["status"], &task["failure_kind"]), (&json!("failed"), &json!(kind)), "{task}");
+        assert_eq!((&task["status"], &task["failure_kind"]), (&json!("failed"), &json!("limit")), "{task}");
         assert!(task["error_message"].as_str().unwrap().contains(words), "{task}");
         // What it made until then is on its branch all the same.
         let mirror = Mirror::of(&omoi.data(), &project);

@@ -40,6 +40,55 @@ async fn the_demo_proves_itself_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_whole_way_of_a_task_is_verified_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = omoi(&["verify-flow", "--exit", "--json"], dir.path()).output().await.unwrap();
+    let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
+    assert_eq!((said.status.code(), &report["status"]), (Some(0), &json!("held")), "{report:#}\n{err}");
+    let steps = report["steps"].as_array().unwrap();
+    assert!(steps.len() >= 17 && steps.iter().all(|step| step["held"] == true), "{report:#}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_that_have_ended_are_watched_compared_and_pruned() {
+    let server = Omoi::start(As::Root).await;
+    let ask = async |args: &[&str]| {
+        let mut command = omoi(args, server.path());
+        command.env("OMOI_URL", server.url()).env("OMOI_TOKEN", server.token());
+        let said = command.env("OMOI_DATA_DIR", server.data()).output().await.unwrap();
+        let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+        assert_eq!(said.status.code(), Some(0), "{args:?}: {out}{err}");
+        out.into_owned()
+    };
+    let told = ask(&["verify-flow"]).await;
+    assert!(told.contains("✓ branch") && told.contains("All 17 steps held"), "{told}");
+    let flow: Value = serde_json::from_str(&ask(&["verify-flow", "--json"]).await).unwrap();
+    let repository = Repository::small();
+    let path = repository.path().to_str().unwrap();
+    let run = ask(&["run", "Compute", "--project", path, "--model", "scripted/binomial", "--json"]).await;
+    let run: Value = serde_json::from_str(&run).unwrap();
+
+    let [a, b] = [&flow, &run].map(|one| one["sandbox_id"].as_str().unwrap());
+    let both: Value = serde_json::from_str(&ask(&["sandbox", "compare", a, b, "--json"]).await).unwrap();
+    assert_eq!((&both[1]["turns"], &both[1]["files_changed"]), (&json!(5), &json!(1)), "{both:#}");
+    assert_eq!(both[0]["files_changed"], 1);
+    assert!(both[1]["outcome"].as_str().unwrap().starts_with("completed: C(50,25)"), "{both:#}");
+    let table = ask(&["sandbox", "compare", a, b]).await;
+    assert!(table.contains("outcome") && table.contains("files changed"), "{table}");
+
+    let told = ask(&["task", "watch", run["task_id"].as_str().unwrap()]).await;
+    assert!(told.contains("binomial.py") && told.contains("completed after 1 attempt(s)"), "{told}");
+    let due = ask(&["sandbox", "prune", "--older-than", "0s", "--dry-run", "--json"]).await;
+    let due: Value = serde_json::from_str(&due).unwrap();
+    let due: Vec<_> = due["terminated"].as_array().unwrap().iter().map(|sandbox| &sandbox["id"]).collect();
+    assert!(due.contains(&&json!(a)) && due.contains(&&json!(b)), "{due:?}");
+    let shown: Value = serde_json::from_str(&ask(&["sandbox", "show", b, "--json"]).await).unwrap();
+    assert_eq!(shown["status"], "completed", "who only looks has ended nothing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_hands_back_a_branch_that_its_last_line_fetches() {
     let server = Omoi::start(As::Root).await;
     let repository = Repository::small();

@@ -240,7 +240,7 @@ mod tests {
         let mut launch = launch(dir.path());
         assert!(!task(&launch).contains(COMPLETION_SIGNAL));
         launch.context = Some(serde_json::from_value(serde_json::json!({
-            "task": { "id": "task-1", "task_type": "t", "title": "Mend it", "description": "All of it.", "priority": "MEDIUM" },
+            "task": { "id": "task-1", "type": "t", "title": "Mend it", "description": "All of it.", "priority": "MEDIUM" },
         })).unwrap());
         launch.continuous = Some(true);
         let first = task(&launch);

@@ -77,6 +77,7 @@ pub struct Session<'a> {
     pub spent: Spent,
     pub turn: u64,
     interventions: u64,
+    begun: Instant,
     deadline: Instant,
     /// What the agent has said last.
     pub last_words: String,
@@ -112,6 +113,7 @@ impl<'a> Session<'a> {
         let opening = prompt::task(launch);
         let next = if is_new { opening.clone() } else { prompt::resumed(launch, replay.unknown.len()) };
         parts.steering.forget(replay.applied);
+        let begun = Instant::now();
         let mut session = Self {
             id,
             system,
@@ -125,7 +127,8 @@ impl<'a> Session<'a> {
             spent: Spent::default(),
             turn: replay.turn,
             interventions: 0,
-            deadline: Instant::now() + Duration::from_secs(launch.limits.max_duration_seconds),
+            begun,
+            deadline: begun + Duration::from_secs(launch.limits.max_duration_seconds),
             last_words: String::new(),
             parts,
         };
@@ -165,6 +168,11 @@ impl<'a> Session<'a> {
         self.next.extend(self.unanswered.iter().map(|message| Block::text(spoken(message))));
         self.opening = opening;
         Ok(())
+    }
+
+    /// Since it began in this sandbox.
+    pub fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// The first message of the conversation.

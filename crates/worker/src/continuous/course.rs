@@ -48,7 +48,6 @@ impl Course {
     /// Why there is no further iteration, if there is none. What is used up comes before what it led to.
     pub fn over(&self, used: &Used, limits: &Limits) -> Option<ContinuousStop> {
         let hopeless = self.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::Invalid);
-        let errors_max = limits.max_consecutive_errors.min(ERRORS_MAX);
         if self.passed {
             Some(ContinuousStop::ValidationPassed)
         } else if used.cost_usd >= limits.max_total_cost_usd || used.output_tokens >= limits.max_output_tokens
@@ -56,7 +55,7 @@ impl Course {
             Some(ContinuousStop::MaxCostReached)
         } else if used.elapsed.as_secs() >= limits.max_duration_seconds {
             Some(ContinuousStop::MaxDurationReached)
-        } else if hopeless || self.errors_in_a_row >= errors_max {
+        } else if hopeless || self.errors_in_a_row >= errors_max(limits) {
             Some(ContinuousStop::ConsecutiveErrors)
         } else if self.iteration >= limits.max_iterations {
             Some(ContinuousStop::MaxIterationsReached)
@@ -102,6 +101,11 @@ impl Course {
             }
         }
     }
+}
+
+/// How many iterations in a row may fail.
+pub fn errors_max(limits: &Limits) -> u32 {
+    limits.max_consecutive_errors.min(ERRORS_MAX)
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use omoi_protocol::{
     outcome::Failure,
 };
 use serde_json::json;
-use tokio::time::Instant;
 
 use self::{
     course::{Course, Used},
@@ -43,7 +42,6 @@ const WORDS_CHARS_MAX: usize = 2000;
 /// A run of several iterations.
 struct Run {
     course: Course,
-    begun: Instant,
     saved: Option<Saved>,
     /// What the next iteration is told of this one.
     feedback: String,
@@ -59,8 +57,7 @@ enum One {
 impl Drive<'_, '_> {
     /// Works in iterations until the work has passed, or something is used up.
     pub async fn iterate(&mut self, stop: &mut Wish) -> Done {
-        let mut run =
-            Run { course: Course::default(), begun: Instant::now(), saved: None, feedback: String::new() };
+        let mut run = Run { course: Course::default(), saved: None, feedback: String::new() };
         self.begin_run().await;
         loop {
             if let Err(failure) = self.begin_iteration(&mut run) {
@@ -80,10 +77,10 @@ impl Drive<'_, '_> {
                     return self.end_run(&run, reason, done);
                 }
             }
-            let Some(reason) = run.course.over(&self.used(&run), &self.work.launch.limits) else { continue };
+            let Some(reason) = run.course.over(&self.used(), &self.work.launch.limits) else { continue };
             if !run.course.passed {
                 let limits = &self.work.launch.limits;
-                let failure = run.course.failed(&reason, &self.used(&run), limits, &run.feedback);
+                let failure = run.course.failed(&reason, &self.used(), limits, &run.feedback);
                 let done = self.done(CODE_FAILED, Err(failure), run.saved.clone());
                 return self.end_run(&run, reason, done);
             }
@@ -111,7 +108,7 @@ impl Drive<'_, '_> {
                 "max_iterations": limits.max_iterations,
                 "max_total_cost_usd": limits.max_total_cost_usd,
                 "max_duration_seconds": limits.max_duration_seconds,
-                "max_consecutive_errors": limits.max_consecutive_errors,
+                "max_consecutive_errors": course::errors_max(limits),
             })),
             completion_signal: Some(COMPLETION_SIGNAL.to_owned()),
             completion_threshold: Some(THRESHOLD),
@@ -236,7 +233,7 @@ impl Drive<'_, '_> {
     /// Whether somebody says more once the work has passed, and there is something left to do it with.
     async fn is_asked_for_more(&mut self, run: &Run, stop: &mut Wish) -> bool {
         let unpassed = Course { passed: false, ..run.course.clone() };
-        if unpassed.over(&self.used(run), &self.work.launch.limits).is_some() {
+        if unpassed.over(&self.used(), &self.work.launch.limits).is_some() {
             return false;
         }
         self.session.has_mail() || matches!(self.linger(stop).await, Waited::Mail)
@@ -246,12 +243,12 @@ impl Drive<'_, '_> {
         Done { looped: Some(Looped { stop, state: self.state(run) }), ..done }
     }
 
-    fn used(&self, run: &Run) -> Used {
+    fn used(&self) -> Used {
         let spent = &self.session.spent;
         Used {
             cost_usd: spent.cost_usd,
             output_tokens: spent.tokens.output_tokens,
-            elapsed: run.begun.elapsed(),
+            elapsed: self.session.elapsed(),
         }
     }
 
@@ -263,7 +260,7 @@ impl Drive<'_, '_> {
             error_count: Some(course.errors_in_a_row.into()),
             total_cost_usd: Decimal::new(self.session.spent.cost_usd),
             completion_signal_count: Some(course.signals.into()),
-            elapsed_seconds: Decimal::new(run.begun.elapsed().as_millis() as f64 / 1000.0),
+            elapsed_seconds: Decimal::new(self.session.elapsed().as_millis() as f64 / 1000.0),
             last_session_id: Some(self.session.id.clone()),
             validation_passed: Some(course.passed),
             code_committed: saved.map(|saved| saved.committed),
