@@ -10,8 +10,10 @@ pub mod report;
 pub mod score;
 
 pub mod author;
+pub mod batch;
 pub mod branch;
 pub mod commit;
+pub mod footprint;
 pub mod graph;
 pub mod push;
 

@@ -2,6 +2,7 @@
 
 mod every;
 
+mod overlap;
 mod upkeep;
 
 mod commands;
@@ -16,6 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use launch::Defaults;
 pub use node::Node;
+pub use overlap::overlaps;
 pub use places::{Parts, Places};
 pub use upkeep::upkeep;
 
@@ -23,6 +25,7 @@ use crate::store::Store;
 
 const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
 const PLACES_PERIOD: Duration = Duration::from_secs(1);
+const OVERLAP_PERIOD: Duration = Duration::from_secs(10);
 const SWEEP_PERIOD: Duration = Duration::from_secs(60);
 
 pub fn start(
@@ -32,6 +35,14 @@ pub fn start(
     tracker: &TaskTracker,
     stop: &CancellationToken,
 ) {
+    let comparing = store.clone();
+    let tick = move || {
+        let store = comparing.clone();
+        async move { overlaps(&store).await }
+    };
+    let (never, stopping) = (Notify::new(), stop.child_token());
+    tracker.spawn(async move { every::every("overlaps", OVERLAP_PERIOD, &never, stopping, tick).await });
+
     let store = store.clone();
     let tick = move || {
         let store = store.clone();

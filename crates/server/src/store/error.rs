@@ -1,7 +1,5 @@
 //! What a caller of the store treats differently.
 
-use omoi_protocol::TaskId;
-
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("there is no {kind} {id}")]
@@ -18,8 +16,9 @@ pub enum Error {
     /// There is an end to what is kept.
     #[error("{detail}")]
     Full { code: &'static str, detail: String },
-    #[error("the dependency would make a cycle: {}", cycle.iter().map(TaskId::as_str).collect::<Vec<_>>().join(" -> "))]
-    Cycle { cycle: Vec<TaskId> },
+    /// Task ids, or keys of a batch.
+    #[error("the dependency would make a cycle: {}", cycle.join(" -> "))]
+    Cycle { cycle: Vec<String> },
     /// The token was right once: its sandbox has ended.
     #[error("the token's sandbox has ended, so its token opens nothing any more")]
     TokenEnded,

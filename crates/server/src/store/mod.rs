@@ -7,8 +7,10 @@
 
 mod account;
 mod agent;
+mod artifact;
 mod ask;
 mod audit;
+mod batch;
 mod blob;
 mod bulk;
 mod call;
@@ -21,6 +23,8 @@ mod egress;
 mod entry;
 mod error;
 mod event;
+mod footprint;
+mod graph;
 mod job;
 mod keep;
 mod message;
@@ -54,6 +58,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
+    batch::Made as BatchMade,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
     cost::CallFilter,
     egress::Denial,
