@@ -19,6 +19,7 @@ pub mod push;
 
 pub mod agent;
 pub mod limit;
+pub mod restart;
 
 pub mod budget;
 pub mod egress;

@@ -1,5 +1,7 @@
 //! What a caller of the store treats differently.
 
+use std::time::Duration;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("there is no {kind} {id}")]
@@ -24,6 +26,9 @@ pub enum Error {
     TokenEnded,
     #[error("{detail}")]
     Invalid { code: &'static str, detail: String },
+    /// It may be asked again, but not yet.
+    #[error("{detail}")]
+    TooSoon { code: &'static str, detail: String, after: Duration },
     /// The queue, of writes or of messages to one worker, is full.
     #[error("as much is waiting already as may")]
     Busy,
