@@ -144,9 +144,10 @@ mod tests {
 
     const DEEP: u32 = 100_000;
 
+    type Edges = &'static [(&'static str, &'static str)];
+
     #[test]
     fn a_cycle_is_named_from_an_id_back_to_itself() {
-        type Edges = &'static [(&'static str, &'static str)];
         let table: &[(Edges, Edges, Option<&[&str]>)] = &[
             (&[], &[], None),
             (&[], &[("a", "b")], None),
@@ -182,8 +183,8 @@ mod tests {
 
     #[test]
     fn ids_are_grouped_by_what_they_wait_for() {
-        type Edges = &'static [(&'static str, &'static str)];
-        let table: &[(&[&str], Edges, &[&[&str]])] = &[
+        type Groups = &'static [&'static [&'static str]];
+        let table: &[(&[&str], Edges, Groups)] = &[
             (&[], &[], &[]),
             (&["b", "a"], &[], &[&["a", "b"]]),
             (&["a", "b", "c"], &[("a", "b"), ("b", "c")], &[&["c"], &["b"], &["a"]]),
@@ -202,8 +203,8 @@ mod tests {
 
     #[test]
     fn the_critical_path_is_the_heaviest_chain() {
-        type Edges = &'static [(&'static str, &'static str)];
-        let table: &[(&[(&str, u64)], Edges, &[&str], u64)] = &[
+        type Weighed = &'static [(&'static str, u64)];
+        let table: &[(Weighed, Edges, &[&str], u64)] = &[
             (&[], &[], &[], 0),
             (&[("a", 2), ("b", 3)], &[], &["b"], 3),
             (&[("b", 3), ("a", 3)], &[], &["a"], 3),

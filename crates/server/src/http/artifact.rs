@@ -14,7 +14,7 @@ use omoi_protocol::{
     page::Page,
 };
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -45,20 +45,17 @@ struct Named {
     name: String,
 }
 
-/// A body as it is, and what it is said to be.
-struct Content {
-    content_type: String,
-    bytes: Bytes,
-}
+/// A body as it is.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+struct ArtifactContent(Bytes);
 
-impl FromRequest<Api> for Content {
+impl FromRequest<Api> for ArtifactContent {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        let content_type = content_type(&parts.headers);
-        let bytes = read_within(api, &parts.headers, body, ARTIFACT_BYTES_MAX).await?;
-        Ok(Self { content_type, bytes })
+        read_within(api, &parts.headers, body, ARTIFACT_BYTES_MAX).await.map(Self)
     }
 }
 
@@ -67,18 +64,19 @@ impl FromRequest<Api> for Content {
 /// The body is the file, at most 8 MiB; its `Content-Type` is kept with it. All artefacts of one sandbox may have
 /// 64 MiB. Handing in the same again is harmless.
 #[utoipa::path(post, path = "/api/v1/sandboxes/{id}/artifacts", params(("id" = SandboxId, Path), Named),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream"),
+    request_body(content = ArtifactContent, content_type = "application/octet-stream"),
     responses((status = 201, body = Artifact)), tag = "sandboxes")]
 async fn hand_in(
     State(api): State<Api>,
     who: Caller,
     Path(id): Path<SandboxId>,
     Query(Named { name }): Query<Named>,
-    content: Content,
+    headers: HeaderMap,
+    ArtifactContent(content): ArtifactContent,
 ) -> ApiResult<(StatusCode, Answer<Artifact>)> {
     who.worker_of(&id)?;
     check_name(&name).map_err(|why| ApiError::invalid("validation_failed", why))?;
-    let stored = api.store.artifact_create(&id, &name, &content.content_type, &content.bytes).await;
+    let stored = api.store.artifact_create(&id, &name, &content_type(&headers), &content).await;
     stored.map(|artifact| (StatusCode::CREATED, Answer(artifact))).map_err(|error| who.refused(error))
 }
 
@@ -114,10 +112,10 @@ async fn list_of_task(
 
 /// Fetch an artefact
 ///
-/// As a file to save: whatever a sandbox says that it is, no browser shows it.
+/// As a file to save: whatever its sandbox says that it is, no browser shows it.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/artifacts/{artifact}",
     params(("id" = SandboxId, Path), ("artifact" = ArtifactId, Path)),
-    responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream")), tag = "sandboxes")]
+    responses((status = 200, body = ArtifactContent, content_type = "application/octet-stream")), tag = "sandboxes")]
 async fn download(
     State(api): State<Api>,
     who: Caller,
@@ -125,12 +123,12 @@ async fn download(
 ) -> ApiResult<Response> {
     who.reader_of(&id)?;
     let (artifact, content) = api.store.artifact_get(&id, &artifact).await?;
-    let text = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("attachment"));
-    let kind = HeaderValue::from_str(&artifact.content_type);
+    let disposition = HeaderValue::from_str(&disposition(&artifact.name));
     let mut response = Body::from(content).into_response();
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(UNKNOWN_TYPE)));
-    headers.insert(header::CONTENT_DISPOSITION, text(&disposition(&artifact.name)));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(UNKNOWN_TYPE));
+    headers
+        .insert(header::CONTENT_DISPOSITION, disposition.unwrap_or(HeaderValue::from_static("attachment")));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     Ok(response)
 }

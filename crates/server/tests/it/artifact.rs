@@ -39,7 +39,7 @@ on_both! {
         let response = app.fetch(&sandbox, &made).await;
         let shown = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
         assert_eq!(shown("content-disposition"), "attachment; filename=\"r_p_rt_1.html\"; filename*=UTF-8''r%C3%A9p%C3%B6rt%201.html");
-        assert_eq!((shown("x-content-type-options"), shown("content-type")), ("nosniff".to_owned(), "text/html".to_owned()));
+        assert_eq!((shown("x-content-type-options"), shown("content-type")), ("nosniff".to_owned(), "application/octet-stream".to_owned()));
         assert!(shown("content-security-policy").contains("default-src 'none'"));
         assert_eq!(response.bytes().await.unwrap(), bytes);
         let told = json!({ "artifact_id": made["id"], "task_id": sandbox.task, "name": "répört 1.html", "size": 100_000 });
