@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::{RequestBuilder, Response, StatusCode, header::RETRY_AFTER};
+use reqwest::{
+    RequestBuilder, Response, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Client, Error};
@@ -51,6 +54,15 @@ impl<'c> Call<'c> {
 
     pub fn body(self, body: &(impl Serialize + ?Sized)) -> Self {
         Self { request: self.request.json(body), ..self }
+    }
+
+    /// Bytes as they are.
+    pub fn raw(self, content_type: &str, bytes: Bytes) -> Self {
+        Self { request: self.request.header(CONTENT_TYPE, content_type).body(bytes), ..self }
+    }
+
+    pub async fn bytes(self) -> Result<Bytes, Error> {
+        Ok(self.send().await?.1)
     }
 
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, Error> {

@@ -7,6 +7,7 @@ mod error;
 mod retry;
 
 mod agent;
+mod artifact;
 mod cost;
 mod event;
 mod git;

@@ -1,7 +1,8 @@
 //! Projects.
 
 use omoi_protocol::{
-    ProjectId,
+    ProjectId, TicketId,
+    graph::{Overlaps, TaskGraph},
     page::Page,
     project::{NewProject, Project, ProjectPatch},
 };
@@ -23,5 +24,15 @@ impl Client {
 
     pub async fn project_patch(&self, id: &ProjectId, patch: &ProjectPatch) -> Result<Project, Error> {
         self.patch(&format!("/api/v1/projects/{id}")).body(patch).json().await
+    }
+
+    /// How its tasks hang together, or those of one ticket.
+    pub async fn project_graph(&self, id: &ProjectId, ticket: Option<&TicketId>) -> Result<TaskGraph, Error> {
+        self.get(&format!("/api/v1/projects/{id}/graph")).query(&[("ticket_id", ticket)]).json().await
+    }
+
+    /// Its tasks under way that touch the same files.
+    pub async fn project_overlaps(&self, id: &ProjectId) -> Result<Overlaps, Error> {
+        self.get(&format!("/api/v1/projects/{id}/overlaps")).json().await
     }
 }

@@ -2,6 +2,7 @@
 
 use omoi_protocol::{
     ProjectId, TaskId, TaskStatus, TicketId,
+    batch::{NewTaskBatch, TaskBatch},
     page::Page,
     sandbox::{NewSandbox, Sandbox},
     task::{
@@ -35,6 +36,12 @@ impl Client {
 
     pub async fn task_create(&self, new: &NewTask) -> Result<Task, Error> {
         self.post("/api/v1/tasks").body(new).json().await
+    }
+
+    /// Makes tasks that depend on each other, all or none. Only a batch with a key is sent again after a lost answer.
+    pub async fn task_create_batch(&self, new: &NewTaskBatch) -> Result<TaskBatch, Error> {
+        let call = self.post("/api/v1/tasks/batch").body(new);
+        if new.batch_key.is_some() { call.repeatable().json().await } else { call.json().await }
     }
 
     pub async fn task_get(&self, id: &TaskId) -> Result<Task, Error> {

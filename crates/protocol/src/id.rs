@@ -80,6 +80,7 @@ ids! {
     /// A long-lived agent that somebody runs elsewhere.
     AgentId, "agent";
     ResultId, "res";
+    ArtifactId, "art";
     TokenId, "tok";
     /// One line of the log of what sandboxes reached for.
     EgressId, "egr";

@@ -1,9 +1,12 @@
 //! The words that the server, the worker, the command line and the pages share. Data only: no I/O, no rules.
 
 pub mod agent;
+pub mod artifact;
+pub mod batch;
 pub mod cost;
 pub mod egress;
 pub mod event;
+pub mod graph;
 pub mod id;
 pub mod launch;
 pub mod live;

@@ -64,15 +64,15 @@ pub struct NewTask {
     pub execution_config: Map<String, Value>,
 }
 
-fn implementation() -> String {
+pub(crate) fn implementation() -> String {
     "implementation".to_owned()
 }
 
-fn implementation_phase() -> String {
+pub(crate) fn implementation_phase() -> String {
     "PHASE_IMPLEMENTATION".to_owned()
 }
 
-fn medium() -> Priority {
+pub(crate) fn medium() -> Priority {
     Priority::Medium
 }
 
@@ -80,7 +80,7 @@ fn work() -> Stage {
     Stage::Work
 }
 
-fn block() -> DependencyPolicy {
+pub(crate) fn block() -> DependencyPolicy {
     DependencyPolicy::Block
 }
 

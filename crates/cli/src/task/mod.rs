@@ -19,6 +19,7 @@ use crate::{
     Context,
     args::word,
     connect::Connect,
+    import,
     page::{Limit, collect},
     run::checks,
     table::{Item, Table, fields, maybe},
@@ -29,12 +30,13 @@ const EXAMPLES: &str = "\
 Examples:
   omoi task create --project prj-... 'Fix the parser'
   omoi task create --ticket tkt-... --priority high --depends-on task-... 'Write the docs'
+  omoi task import plan.yaml --project prj-...
   omoi task list --status failed
   omoi task watch task-...
   omoi task retry task-...
   omoi task cancel task-... task-... --reason 'not wanted any more'";
 
-/// Create, list, show, watch, cancel and retry tasks
+/// Create, import, list, show, watch, cancel and retry tasks
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -48,6 +50,11 @@ pub struct Args {
 enum Verb {
     /// Create a task
     Create(Box<Create>),
+    /// Create tasks that depend on each other, from a file
+    ///
+    /// The file is YAML or JSON: a list of tasks, each with a key and a title, or that list under `tasks`. What a
+    /// task depends on is named in `depends_on`, by key or by id. All of them are made, or none.
+    Import(import::Import),
     /// List tasks
     List {
         /// Only those in this state
@@ -144,6 +151,7 @@ impl Args {
                 let task = client.task_create(&create.into()).await?;
                 cx.out.answer(&task, |_| show(&task))
             }
+            Verb::Import(import) => import.run(cx, &client).await,
             Verb::List { status, project, ticket, limit } => {
                 let query =
                     TaskQuery { status, project_id: project, ticket_id: ticket, ..TaskQuery::default() };

@@ -68,6 +68,30 @@ fn an_address_that_is_taken_is_named() {
 }
 
 #[test]
+fn a_file_of_tasks_is_imported_once_under_its_key() {
+    let dir = Dir::new();
+    let served = Served::start(&dir);
+    let project = served.omoi(&["project", "create", "shop", "--json"]).json();
+    let project = project["id"].as_str().unwrap();
+    let file = dir.path().join("plan.yaml");
+    let plan = "- key: code\n  title: Write it\n- key: docs\n  title: Describe it\n  depends_on: [code]\n";
+    std::fs::write(&file, plan).unwrap();
+    let file = file.to_str().unwrap();
+    let import = ["task", "import", file, "--project", project, "--batch-key", "plan"];
+    let said = served.omoi(&import).ok();
+    assert!(said.lines().any(|line| line.contains("docs") && line.contains("Describe it")), "{said}");
+    assert_eq!(served.omoi(&import).ok(), said, "a second time makes nothing");
+    assert_eq!(served.omoi(&["task", "list", "--json"]).json()["items"].as_array().unwrap().len(), 2);
+
+    std::fs::write(file, "- {key: a, title: x, depends_on: [b]}\n").unwrap();
+    let refused = served.omoi(&["task", "import", file, "--project", project]);
+    assert!(refused.code == 1 && refused.stderr.contains("\"b\""), "{}", refused.stderr);
+    std::fs::write(file, "key: a").unwrap();
+    let unread = served.omoi(&["task", "import", file, "--project", project]);
+    assert!(unread.code != 0 && unread.stderr.contains("plan.yaml"), "{}", unread.stderr);
+}
+
+#[test]
 fn projects_tickets_and_tasks_are_made_listed_and_shown() {
     let dir = Dir::new();
     let served = Served::start(&dir);

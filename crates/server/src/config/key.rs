@@ -343,6 +343,10 @@ config! {
         missed_degraded: u32, count(), "2", ["OMOI_AGENT_MISSED_DEGRADED"];
         /// Heartbeats missed in a row after which an agent has failed.
         missed_failed: u32, count(), "3", ["OMOI_AGENT_MISSED_FAILED"];
+        /// How often an agent that has failed may register again under its name within an hour.
+        restarts_max: u32, count(), "3", ["OMOI_AGENT_RESTARTS_MAX"];
+        /// How long an agent that has failed waits before it may register again under its name.
+        restart_cooldown: Duration, PERIOD, "60s", ["OMOI_AGENT_RESTART_COOLDOWN"];
     }
 
     /// Projects' repositories, and Git for sandboxes.

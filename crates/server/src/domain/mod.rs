@@ -13,8 +13,10 @@ pub mod score;
 mod simulation;
 
 pub mod author;
+pub mod batch;
 pub mod branch;
 pub mod commit;
+pub mod footprint;
 pub mod graph;
 pub mod push;
 
@@ -22,6 +24,7 @@ pub mod agent;
 pub mod dispatch;
 pub mod idle;
 pub mod limit;
+pub mod restart;
 
 pub mod budget;
 pub mod egress;

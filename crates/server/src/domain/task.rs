@@ -44,6 +44,9 @@ pub enum TaskEvent {
         retry: RetryDecision,
     },
     Cancelled,
+    /// What it waits for did not complete, and its policy is to fail then. Those that wait for it in turn are the
+    /// caller's part: a chain may be long.
+    DependencyFailed,
     /// Somebody wants it tried once more.
     Retried,
 }
@@ -178,6 +181,11 @@ impl TaskState {
                 }
                 Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
             },
+            TaskEvent::DependencyFailed => match self {
+                Self::Pending => Ok((Self::Failed { kind: FailureKind::Invalid }, vec![])),
+                Self::Assigned(_) | Self::Running(_) => Err(Reason::Held),
+                Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
+            },
             TaskEvent::Retried => match self {
                 Self::Failed { .. } | Self::Cancelled => Ok((Self::Pending, vec![Effect::OfferAfresh])),
                 Self::Completed => Err(Reason::Final),
@@ -208,6 +216,7 @@ impl TaskEvent {
             Self::Failed { .. } => "failed",
             Self::LeaseExpired { .. } => "lease expired",
             Self::Cancelled => "cancelled",
+            Self::DependencyFailed => "dependency failed",
             Self::Retried => "retried",
         }
     }
@@ -243,6 +252,7 @@ mod tests {
     const AGAIN: RetryDecision = RetryDecision::Again { after: Duration::from_secs(4) };
     const GIVE_UP: RetryDecision = RetryDecision::GiveUp { reason: GiveUp::Hopeless };
     const CRASHED: TaskState = Failed { kind: FailureKind::Crashed };
+    const INVALID: TaskState = Failed { kind: FailureKind::Invalid };
     const LOST: TaskState = Failed { kind: FailureKind::Lost };
 
     fn lease(expires_at: Timestamp) -> Lease {
@@ -284,6 +294,7 @@ mod tests {
             crash(5, AGAIN),
             TaskEvent::LeaseExpired { retry: AGAIN },
             TaskEvent::Cancelled,
+            TaskEvent::DependencyFailed,
             TaskEvent::Retried,
         ]
     }
@@ -329,6 +340,7 @@ mod tests {
             (Pending,             TaskEvent::Cancelled, Cancelled,       vec![SettleDependants]),
             (Assigned(held()),    TaskEvent::Cancelled, Cancelled,       stopped()),
             (Running(held()),     TaskEvent::Cancelled, Cancelled,       stopped()),
+            (Pending,             TaskEvent::DependencyFailed, INVALID,  vec![]),
             (CRASHED,             TaskEvent::Retried, Pending,           vec![OfferAfresh]),
             (Cancelled,           TaskEvent::Retried, Pending,           vec![OfferAfresh]),
         ];
@@ -362,6 +374,9 @@ mod tests {
             (Running(held()), silent(), "lease_lasts"),
             (CRASHED, silent(), "task_final"),
             (Cancelled, TaskEvent::Cancelled, "task_final"),
+            (Assigned(held()), TaskEvent::DependencyFailed, "task_held"),
+            (Running(held()), TaskEvent::DependencyFailed, "task_held"),
+            (Cancelled, TaskEvent::DependencyFailed, "task_final"),
             (Pending, TaskEvent::Retried, "not_over"),
             (Running(held()), TaskEvent::Retried, "not_over"),
         ];

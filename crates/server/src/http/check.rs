@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use omoi_protocol::{
     ProviderKind,
     agent::{Heartbeat, NewAgent},
+    batch::{BATCH_EDGES_MAX, BATCH_TASKS_MAX, BatchTask, NewTaskBatch},
     launch::PlainEnv,
     message::{MessageReport, NewMessage},
     project::{NewProject, ProjectPatch},
@@ -17,7 +18,7 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::domain::{agent, author, budget, check, dispatch, egress::Settings, limit};
+use crate::domain::{agent, author, budget, check, dispatch, egress::Settings, graph, limit};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -104,6 +105,7 @@ fn execution(config: &Map<String, Value>) -> Result<(), String> {
     dispatch::check("execution_config", config)?;
     agent::check("execution_config", config)?;
     agent::check_task(config)?;
+    graph::check(config)?;
     limit::check(config)?;
     check::check("execution_config", config)?;
     budget::check(config)
@@ -156,6 +158,34 @@ impl Valid for NewTask {
         texts("required_capabilities", &self.required_capabilities, 100)?;
         texts("owned_files", &self.owned_files, 1_000)?;
         range("dependencies", Some(self.dependencies.len() as i64), 0, 1_000)?;
+        range("max_retries", self.max_retries, 0, 100)?;
+        range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
+        execution(&self.execution_config)
+    }
+}
+
+impl Valid for NewTaskBatch {
+    fn check(&self) -> Result<(), String> {
+        some("batch_key", self.batch_key.as_ref(), 1, 200)?;
+        range("tasks", Some(self.tasks.len() as i64), 1, BATCH_TASKS_MAX as i64)?;
+        let edges = self.tasks.iter().map(|task| task.depends_on.len()).sum::<usize>();
+        range("depends_on of all tasks", Some(edges as i64), 0, BATCH_EDGES_MAX as i64)?;
+        self.tasks
+            .iter()
+            .try_for_each(|task| task.check().map_err(|why| format!("task {:?}: {why}", task.key)))
+    }
+}
+
+impl Valid for BatchTask {
+    fn check(&self) -> Result<(), String> {
+        text("key", &self.key, 1, 100)?;
+        text("title", &self.title, 1, 500)?;
+        text("description", &self.description, 0, 100_000)?;
+        text("task_type", &self.task_type, 1, 100)?;
+        text("phase_id", &self.phase_id, 1, 50)?;
+        texts("required_capabilities", &self.required_capabilities, 100)?;
+        texts("owned_files", &self.owned_files, 1_000)?;
+        texts("depends_on", &self.depends_on, 1_000)?;
         range("max_retries", self.max_retries, 0, 100)?;
         range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
         execution(&self.execution_config)

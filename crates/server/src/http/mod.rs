@@ -12,10 +12,12 @@ mod figures;
 mod front;
 
 mod agent;
+mod artifact;
 mod command;
 mod cost;
 mod egress;
 mod event;
+mod graph;
 mod health;
 mod live;
 mod message;
@@ -95,9 +97,11 @@ fn described() -> OpenApiRouter<Api> {
         .merge(message::routes())
         .merge(egress::routes())
         .merge(project::routes())
+        .merge(graph::routes())
         .merge(ticket::routes())
         .merge(task::routes())
         .merge(agent::routes())
+        .merge(artifact::routes())
         .merge(token::routes())
         .merge(cost::routes())
         .merge(live::routes())

@@ -118,6 +118,7 @@ impl From<store::Error> for ApiError {
             E::Cycle { cycle } => Self::invalid("dependency_cycle", text).fact("cycle", json!(cycle)),
             E::TokenEnded => Self::unauthorized("token_ended", text),
             E::Invalid { code, .. } => Self::invalid(code, text),
+            E::TooSoon { code, after, .. } => Self::too_many(code, text, after),
             E::Busy => Self::too_many("queue_full", format!("{text}; send it again in a moment"), SOON),
             E::Unavailable(cause) => {
                 tracing::warn!(%cause, "the database is not available");

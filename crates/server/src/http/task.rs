@@ -3,6 +3,7 @@
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
     ProjectId, TaskId, TaskStatus, TicketId,
+    batch::{NewTaskBatch, TaskBatch},
     page::Page,
     sandbox::{NewSandbox, Sandbox},
     task::{
@@ -20,11 +21,12 @@ use super::{
     page::{self, Paging},
     problem::{ApiError, ApiResult},
 };
-use crate::store::TaskFilter;
+use crate::store::{BatchMade, TaskFilter};
 
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
+        .routes(routes!(create_batch))
         .routes(routes!(get_one, update))
         .routes(routes!(evidence))
         .routes(routes!(cancel))
@@ -77,6 +79,25 @@ async fn create(
     Json(new): Json<NewTask>,
 ) -> ApiResult<(StatusCode, Answer<Task>)> {
     Ok((StatusCode::CREATED, Answer(api.store.task_create(who.operator()?, new).await?)))
+}
+
+/// Create tasks that depend on each other, all or none
+///
+/// With a `batch_key`, sending again after a lost answer is harmless: it answers the tasks that were made.
+#[utoipa::path(post, path = "/api/v1/tasks/batch", request_body = NewTaskBatch,
+    responses((status = 201, body = TaskBatch), (status = 200, body = TaskBatch, description = "Made before")), tag = "tasks")]
+async fn create_batch(
+    State(api): State<Api>,
+    who: Caller,
+    Json(new): Json<NewTaskBatch>,
+) -> ApiResult<(StatusCode, Answer<TaskBatch>)> {
+    Ok(match api.store.batch_create(who.operator()?, new).await? {
+        BatchMade::Now(batch) => {
+            api.wake.notify_one();
+            (StatusCode::CREATED, Answer(batch))
+        }
+        BatchMade::Before(batch) => (StatusCode::OK, Answer(batch)),
+    })
 }
 
 /// Show a task

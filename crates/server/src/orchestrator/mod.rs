@@ -2,6 +2,7 @@
 
 mod every;
 
+mod overlap;
 mod upkeep;
 
 mod commands;
@@ -19,6 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use dispatch::{Dispatch, dispatch};
 pub use launch::Defaults;
 pub use node::Node;
+pub use overlap::overlaps;
 pub use places::{Parts, Places};
 pub use supervise::{Supervise, supervise};
 pub use upkeep::upkeep;
@@ -28,6 +30,7 @@ use crate::{bus::Wakes, store::Store};
 const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
 const DISPATCH_PERIOD: Duration = Duration::from_secs(1);
 const PLACES_PERIOD: Duration = Duration::from_secs(1);
+const OVERLAP_PERIOD: Duration = Duration::from_secs(10);
 const SWEEP_PERIOD: Duration = Duration::from_secs(60);
 
 /// Everything that runs beside requests. None of them waits for another.
@@ -45,6 +48,9 @@ impl Loops {
         let Self { store, dispatch, places, supervise, wakes } = self;
         let never = || Arc::new(Notify::new());
         let run = Runner { tracker, stop };
+        run.every("overlaps", OVERLAP_PERIOD, never(), store.clone(), |store: Store| async move {
+            overlaps(&store).await
+        });
         run.every(
             "upkeep",
             UPKEEP_PERIOD,

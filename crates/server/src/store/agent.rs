@@ -10,14 +10,19 @@ use super::{
     Error, Store, Tx,
     value::{Row, params},
 };
+use crate::domain::restart;
 
 const COLUMNS: &str =
     "id, name, agent_type, capabilities, status, last_heartbeat_at, heartbeat_sequence, created_at";
+
+/// More failures under one name are not looked at.
+const FAILURES_MAX: usize = 1_000;
 
 impl Store {
     pub async fn agent_create(&self, actor: &str, new: NewAgent) -> Result<Agent, Error> {
         let actor = actor.to_owned();
         self.write(async move |tx| {
+            may_register(tx, &new.name).await?;
             let id = AgentId::generate();
             tx.execute(
                 "INSERT INTO agents (id, name, agent_type, capabilities, status, heartbeat_sequence, created_at) \
@@ -54,11 +59,13 @@ impl Store {
             let agent = get(tx, &id).await?;
             let last = agent.heartbeat_sequence;
             if beat.sequence_number <= last && agent.last_heartbeat_at.is_some() {
-                let message = format!("heartbeat {} came after {last}; it changes nothing", beat.sequence_number);
+                let message =
+                    format!("heartbeat {} came after {last}; it changes nothing", beat.sequence_number);
                 return Ok(HeartbeatAck { received: false, missed: 0, message });
             }
             let status = beat.status.unwrap_or(AgentStatus::Idle);
-            let sql = "UPDATE agents SET status = $2, last_heartbeat_at = $3, heartbeat_sequence = $4 WHERE id = $1";
+            let sql = "UPDATE agents SET status = $2, last_heartbeat_at = $3, heartbeat_sequence = $4, \
+                       failed_at = NULL WHERE id = $1";
             tx.execute(sql, params![&id, status.as_str(), tx.now, beat.sequence_number]).await?;
             let lease = tx.now + tx.rules.lease_duration;
             let sql = "UPDATE sandboxes SET lease_expires_at = $2, last_heartbeat_at = $3 \
@@ -99,8 +106,9 @@ impl Store {
                     tx.query(&sql, params![running.as_microsecond(), idle.as_microsecond(), limit]).await?;
                 for row in &rows {
                     let id: AgentId = row.parse("id")?;
-                    let sql = "UPDATE agents SET status = $2 WHERE id = $1";
-                    tx.execute(sql, params![&id, status.as_str()]).await?;
+                    let failed_at = (status == AgentStatus::Failed).then_some(tx.now);
+                    let sql = "UPDATE agents SET status = $2, failed_at = $3 WHERE id = $1";
+                    tx.execute(sql, params![&id, status.as_str(), failed_at]).await?;
                     tx.tell(
                         "HEARTBEAT_MISSED",
                         "agent",
@@ -113,6 +121,25 @@ impl Store {
             Ok(changed)
         })
         .await
+    }
+}
+
+/// One that keeps failing under a name is held to limits, so that it does not take task after task down with it.
+async fn may_register(tx: &mut Tx, name: &str) -> Result<(), Error> {
+    let sql =
+        "SELECT failed_at FROM agents WHERE name = $1 AND failed_at > $2 ORDER BY failed_at DESC LIMIT $3";
+    let rows = tx.query(sql, params![name, tx.now - restart::WINDOW, FAILURES_MAX]).await?;
+    let failures = rows.iter().map(|row| row.get("failed_at")).collect::<Result<Vec<_>, Error>>()?;
+    let count = failures.len();
+    match restart::wait(failures, tx.rules.agent_restarts, tx.now) {
+        None => Ok(()),
+        Some(after) => {
+            let detail = format!(
+                "agents named {name:?} have failed {count} times within an hour; register again in {} s",
+                after.as_secs().max(1)
+            );
+            Err(Error::TooSoon { code: "restarts_limited", detail, after })
+        }
     }
 }
 

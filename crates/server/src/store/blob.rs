@@ -14,13 +14,14 @@ pub(super) fn hash(content: &[u8]) -> String {
 
 pub(super) async fn put(tx: &mut Tx, content: &[u8]) -> Result<String, Error> {
     let hash = hash(content);
-    let data = compress(content)?;
-    tx.execute(
-        "INSERT INTO blobs (hash, size, data) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING",
-        params![hash.as_str(), content.len(), data],
-    )
-    .await?;
+    put_packed(tx, &hash, content.len() as i64, compress(content)?).await?;
     Ok(hash)
+}
+
+/// What `compress` made of content of this hash and size.
+pub(super) async fn put_packed(tx: &mut Tx, hash: &str, size: i64, data: Vec<u8>) -> Result<(), Error> {
+    let sql = "INSERT INTO blobs (hash, size, data) VALUES ($1, $2, $3) ON CONFLICT (hash) DO NOTHING";
+    tx.execute(sql, params![hash, size, data]).await
 }
 
 pub(super) async fn get(tx: &mut Tx, hash: &str) -> Result<Vec<u8>, Error> {

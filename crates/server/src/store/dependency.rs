@@ -1,7 +1,9 @@
 //! Dependencies: which task waits for which. A task keeps the number of those it still waits for, so that readiness
 //! is a column and not a search.
 
-use omoi_protocol::{FailureKind, TaskId, task::Dependencies};
+use std::collections::VecDeque;
+
+use omoi_protocol::{TaskId, task::Dependencies};
 use serde_json::json;
 
 use super::{
@@ -84,6 +86,7 @@ impl Store {
                 &json!({ "task_id": id, "depends_on": wanted }),
             );
             tx.record(&actor, "task.dependencies", "task", id.as_str(), json!({ "depends_on": wanted }));
+            fail_doomed(tx, std::slice::from_ref(&id)).await?;
             get(tx, &id).await
         })
         .await
@@ -114,7 +117,7 @@ enum Change {
 /// Replaces the dependencies of a task by these, which exist.
 pub(super) async fn set(tx: &mut Tx, id: &TaskId, wanted: &[TaskId]) -> Result<(), Error> {
     if let Some(cycle) = cycle(tx, id, wanted).await? {
-        return Err(Error::Cycle { cycle });
+        return Err(Error::Cycle { cycle: cycle.into_iter().map(String::from).collect() });
     }
     tx.execute("DELETE FROM dependencies WHERE task_id = $1", params![id]).await?;
     for depends_on in wanted {
@@ -164,19 +167,43 @@ pub(super) async fn release(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     Ok(())
 }
 
-/// A task failed or was cancelled: what waits for it follows its own policy.
+/// A task failed or was cancelled: what waits for it follows its own policy, and so on along the chain. That is walked
+/// with a queue, since a chain may be longer than the stack is deep.
 pub(super) async fn settle(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
-    release(tx, id).await?;
-    let sql = "SELECT t.id FROM dependencies d JOIN tasks t ON t.id = d.task_id \
-               WHERE d.depends_on = $1 AND t.status = 'pending' AND t.dependency_policy = 'fail'";
-    for dependant in ids(&tx.query(sql, params![id]).await?)? {
-        let note = Note::error(&format!(
-            "{} because task {id}, which it depends on, did not complete",
-            FailureKind::Invalid
-        ));
-        let _ = Box::pin(transition::apply(tx, &dependant, TaskEvent::Cancelled, note)).await?;
+    let mut over = VecDeque::from([id.clone()]);
+    while let Some(id) = over.pop_front() {
+        release(tx, &id).await?;
+        let sql = "SELECT t.id FROM dependencies d JOIN tasks t ON t.id = d.task_id \
+                   WHERE d.depends_on = $1 AND t.status = 'pending' AND t.dependency_policy = 'fail' ORDER BY t.id";
+        for dependant in ids(&tx.query(sql, params![&id]).await?)? {
+            if fail(tx, &dependant, &id).await? {
+                over.push_back(dependant);
+            }
+        }
     }
     Ok(())
+}
+
+/// Among pending tasks, those that wait for what is over already without being completed, and are to fail then.
+pub(super) async fn fail_doomed(tx: &mut Tx, among: &[TaskId]) -> Result<(), Error> {
+    let sql = "SELECT d.task_id AS id, min(d.depends_on) AS depends_on FROM dependencies d \
+               JOIN tasks t ON t.id = d.task_id JOIN tasks u ON u.id = d.depends_on WHERE d.task_id = ANY($1) \
+               AND t.status = 'pending' AND t.dependency_policy = 'fail' AND u.status IN ('failed', 'cancelled') \
+               GROUP BY d.task_id ORDER BY d.task_id";
+    let names: Vec<String> = among.iter().map(ToString::to_string).collect();
+    for row in tx.query(sql, params![names]).await? {
+        let (doomed, because): (TaskId, TaskId) = (row.parse("id")?, row.parse("depends_on")?);
+        if fail(tx, &doomed, &because).await? {
+            settle(tx, &doomed).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails a task for what it depends on; says whether that was its end.
+async fn fail(tx: &mut Tx, id: &TaskId, because: &TaskId) -> Result<bool, Error> {
+    let note = Note::error(&format!("task {because}, which this one depends on, did not complete"));
+    Ok(Box::pin(transition::apply(tx, id, TaskEvent::DependencyFailed, note)).await?.is_ok())
 }
 
 /// Pending tasks that wait for nothing any more, among those that waited for this one.
@@ -201,7 +228,7 @@ pub(super) async fn recount_of_dependencies(tx: &mut Tx, id: &TaskId) -> Result<
     recount_dependants(tx, &ids(&rows)?).await
 }
 
-async fn recount_dependants(tx: &mut Tx, tasks: &[TaskId]) -> Result<(), Error> {
+pub(super) async fn recount_dependants(tx: &mut Tx, tasks: &[TaskId]) -> Result<(), Error> {
     for id in tasks {
         let sql = "UPDATE tasks SET dependants_pending = (SELECT count(*) FROM dependencies d \
                    JOIN tasks w ON w.id = d.task_id WHERE d.depends_on = tasks.id AND w.status = 'pending') WHERE id = $1";

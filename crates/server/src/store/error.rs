@@ -1,6 +1,6 @@
 //! What a caller of the store treats differently.
 
-use omoi_protocol::TaskId;
+use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -18,13 +18,17 @@ pub enum Error {
     /// There is an end to what is kept.
     #[error("{detail}")]
     Full { code: &'static str, detail: String },
-    #[error("the dependency would make a cycle: {}", cycle.iter().map(TaskId::as_str).collect::<Vec<_>>().join(" -> "))]
-    Cycle { cycle: Vec<TaskId> },
+    /// Task ids, or keys of a batch.
+    #[error("the dependency would make a cycle: {}", cycle.join(" -> "))]
+    Cycle { cycle: Vec<String> },
     /// The token was right once: its sandbox has ended.
     #[error("the token's sandbox has ended, so its token opens nothing any more")]
     TokenEnded,
     #[error("{detail}")]
     Invalid { code: &'static str, detail: String },
+    /// It may be asked again, but not yet.
+    #[error("{detail}")]
+    TooSoon { code: &'static str, detail: String, after: Duration },
     /// The queue, of writes or of messages to one worker, is full.
     #[error("as much is waiting already as may")]
     Busy,

@@ -14,6 +14,7 @@ use serde_json::{Value as Json, value::RawValue};
 use super::{
     Error, Store, Tx,
     entry::Entry,
+    footprint,
     job::Answer,
     keep, message, sandbox,
     stream::{self, Stream},
@@ -214,6 +215,8 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
             transition::report(tx, &mut stream.reporter, &event.event_type, event.event_data.get()).await?;
     } else if let Some(state) = report::of_message(&event.event_type) {
         message::reported_by_event(tx, &stream.reporter.id, state, event.event_data.get()).await?;
+    } else if event.event_type == footprint::EVENT {
+        footprint::observe(tx, &stream.reporter, event.event_data.get()).await?;
     }
     if stream.reporter.status == SandboxStatus::Creating {
         sandbox::set_running(tx, &mut stream.reporter).await?;

@@ -15,7 +15,9 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (4, include_str!("migrations/0004_egress.sql")),
     (5, include_str!("migrations/0005_transcript.sql")),
     (6, include_str!("migrations/0006_check.sql")),
+    (7, include_str!("migrations/0007_graph.sql")),
     (8, include_str!("migrations/0008_dispatch.sql")),
+    (9, include_str!("migrations/0009_artifact.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

@@ -7,9 +7,11 @@
 
 mod account;
 mod agent;
+mod artifact;
 mod ask;
 mod attempt;
 mod audit;
+mod batch;
 mod blob;
 mod bulk;
 mod call;
@@ -23,6 +25,8 @@ mod egress;
 mod entry;
 mod error;
 mod event;
+mod footprint;
+mod graph;
 mod job;
 mod keep;
 mod message;
@@ -59,6 +63,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
     attempt::Before,
+    batch::Made as BatchMade,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
     cost::CallFilter,
     dispatch::Dispatched,

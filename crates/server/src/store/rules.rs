@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     config::Config,
-    domain::{budget, price::Prices, retry::Policy, score::Weights},
+    domain::{budget, price::Prices, restart, retry::Policy, score::Weights},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -29,6 +29,7 @@ pub struct Rules {
     pub agent_ttl_running: Duration,
     pub agent_missed_degraded: u32,
     pub agent_missed_failed: u32,
+    pub agent_restarts: restart::Limits,
     pub prices: Prices,
     pub budgets: budget::Defaults,
 }
@@ -72,6 +73,10 @@ impl Rules {
             agent_ttl_running: config.agent.heartbeat_ttl_running,
             agent_missed_degraded: config.agent.missed_degraded,
             agent_missed_failed: config.agent.missed_failed,
+            agent_restarts: restart::Limits {
+                restarts_max: config.agent.restarts_max as usize,
+                cooldown: config.agent.restart_cooldown,
+            },
             prices: Prices::new(&config.model.prices),
             budgets: budget::Defaults {
                 attempt: config.model.attempt_budget_usd,

@@ -192,6 +192,9 @@ mod plan {
         "budget_stops",
         "transcripts",
         "transcript_parts",
+        "footprints",
+        "overlaps",
+        "artifacts",
     ];
 
     thread_local! {

@@ -256,29 +256,60 @@ impl Store {
     }
 }
 
-/// A new task row. Its dependencies must exist and make no cycle.
+/// A new task. Its dependencies must exist and make no cycle.
 pub(super) async fn insert(tx: &mut Tx, new: &NewTask) -> Result<TaskId, Error> {
-    let project_id = project_of(tx, new).await?;
-    if let Some(session) = agent::resumes(&new.execution_config) {
-        transcript::resumable(tx, &project_id, session).await?;
-    }
-    if let Some(parent) = &new.parent_task_id {
-        must_exist(tx, parent).await?;
-    }
+    let project_id = project_of(tx, new.ticket_id.as_ref(), new.project_id.as_ref()).await?;
     for depends_on in &new.dependencies {
         must_exist(tx, depends_on).await?;
     }
     let id = TaskId::generate();
+    insert_row(tx, &id, &project_id, new, Edges::default()).await?;
+    dependency::set(tx, &id, &new.dependencies).await?;
+    dependency::fail_doomed(tx, std::slice::from_ref(&id)).await?;
+    Ok(id)
+}
+
+/// What is known of a new task's place in the graph when its row is written.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Edges {
+    pub unmet: i64,
+    pub dependants: i64,
+}
+
+/// The row of a new task, without its dependencies.
+pub(super) async fn insert_row(
+    tx: &mut Tx,
+    id: &TaskId,
+    project_id: &ProjectId,
+    new: &NewTask,
+    edges: Edges,
+) -> Result<(), Error> {
+    if let Some(session) = agent::resumes(&new.execution_config) {
+        transcript::resumable(tx, project_id, session).await?;
+    }
+    if let Some(parent) = &new.parent_task_id {
+        must_exist(tx, parent).await?;
+    }
+    let max_retries = new.max_retries.unwrap_or(tx.rules.retry.max_retries);
+    let facts = Facts {
+        priority: new.priority,
+        created_at: tx.now,
+        deadline_at: new.deadline_at,
+        dependants_pending: edges.dependants,
+        retry_count: 0,
+        max_retries,
+    };
+    let rank = score::rank(&facts, &tx.rules.weights, tx.now);
     let json = |value: Json| value.to_string();
     tx.execute(
         "INSERT INTO tasks (id, project_id, ticket_id, parent_task_id, phase_id, task_type, title, description, \
          priority, status, generation, dependency_policy, unmet_dependencies, dependants_pending, \
          required_capabilities, owned_files, retry_count, max_retries, timeout_seconds, deadline_at, \
-         execution_config, rank_class, rank, created_at, updated_at, lane) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, \
-         'pending', 0, $10, 0, 0, $11, $12, 0, $13, $14, $15, $16, 0, 0.0, $17, $17, $18)",
+         execution_config, rank_class, rank, rank_next_at, created_at, updated_at, lane) VALUES ($1, $2, $3, $4, $5, $6, \
+         $7, $8, $9, 'pending', 0, $10, $11, $12, $13, $14, 0, $15, $16, $17, $18, $19, $20, $21, $22, $22, $23)",
         params![
-            &id,
-            &project_id,
+            id,
+            project_id,
             new.ticket_id.as_ref(),
             new.parent_task_id.as_ref(),
             new.phase_id.as_str(),
@@ -287,19 +318,22 @@ pub(super) async fn insert(tx: &mut Tx, new: &NewTask) -> Result<TaskId, Error> 
             new.description.as_str(),
             new.priority.as_str(),
             new.dependency_policy.as_str(),
+            edges.unmet,
+            edges.dependants,
             json(json!(new.required_capabilities)),
             json(json!(new.owned_files)),
-            new.max_retries.unwrap_or(tx.rules.retry.max_retries),
+            max_retries,
             new.timeout_seconds,
             new.deadline_at,
             json(Json::Object(new.execution_config.clone())),
+            class_of(&rank.class),
+            rank.key,
+            rank.next_at,
             tx.now,
             lane(&new.required_capabilities, &new.execution_config) as i64
         ],
     )
     .await?;
-    dependency::set(tx, &id, &new.dependencies).await?;
-    rank(tx, std::slice::from_ref(&id)).await?;
     tx.tell(
         "TASK_CREATED",
         "task",
@@ -309,17 +343,22 @@ pub(super) async fn insert(tx: &mut Tx, new: &NewTask) -> Result<TaskId, Error> 
             "task_type": new.task_type, "title": new.title, "priority": new.priority, "status": "pending",
         }),
     );
-    Ok(id)
+    Ok(())
 }
 
-async fn project_of(tx: &mut Tx, new: &NewTask) -> Result<ProjectId, Error> {
-    match (&new.ticket_id, &new.project_id) {
+/// The project of a ticket, or else the one that is named.
+pub(super) async fn project_of(
+    tx: &mut Tx,
+    ticket: Option<&TicketId>,
+    project: Option<&ProjectId>,
+) -> Result<ProjectId, Error> {
+    match (ticket, project) {
         (Some(ticket_id), named) => {
             let row =
                 tx.query_one("SELECT project_id FROM tickets WHERE id = $1", params![ticket_id]).await?;
             let of: ProjectId =
                 row.ok_or_else(|| Error::not_found("ticket", ticket_id))?.parse("project_id")?;
-            if named.as_ref().is_some_and(|named| *named != of) {
+            if named.is_some_and(|named| *named != of) {
                 let detail = format!("ticket {ticket_id} belongs to project {of}");
                 return Err(Error::invalid("project_mismatch", detail));
             }
@@ -341,14 +380,17 @@ pub(super) async fn rank(tx: &mut Tx, tasks: &[TaskId]) -> Result<(), Error> {
                    FROM tasks WHERE id = $1";
         let Some(row) = tx.query_one(sql, params![id]).await? else { continue };
         let rank = score::rank(&facts(&row)?, &tx.rules.weights, tx.now);
-        let class = match rank.class {
-            RankClass::Aging => 0,
-            RankClass::Aged => 1,
-        };
         let sql = "UPDATE tasks SET rank_class = $2, rank = $3, rank_next_at = $4 WHERE id = $1";
-        tx.execute(sql, params![id, class as i64, rank.key, rank.next_at]).await?;
+        tx.execute(sql, params![id, class_of(&rank.class), rank.key, rank.next_at]).await?;
     }
     Ok(())
+}
+
+fn class_of(class: &RankClass) -> i64 {
+    match class {
+        RankClass::Aging => 0,
+        RankClass::Aged => 1,
+    }
 }
 
 pub(super) fn facts(row: &Row) -> Result<Facts, Error> {
@@ -372,6 +414,13 @@ pub(super) async fn get(tx: &mut Tx, id: &TaskId) -> Result<Task, Error> {
     let rows = tx.query(&sql, params![id]).await?;
     let task = read_all(tx, &rows)?.pop();
     task.ok_or_else(|| Error::not_found("task", id))
+}
+
+/// Those of these that exist, in no order.
+pub(super) async fn get_all(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<Task>, Error> {
+    let sql = format!("SELECT {COLUMNS}, {HOLDER} FROM tasks t WHERE t.id = ANY($1)");
+    let rows = tx.query(&sql, params![ids]).await?;
+    read_all(tx, &rows)
 }
 
 /// A task as its new holder finds it, from its row as it was offered.

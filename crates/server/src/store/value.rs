@@ -106,6 +106,7 @@ as_text!(
     omoi_protocol::CommandId,
     omoi_protocol::AgentId,
     omoi_protocol::ResultId,
+    omoi_protocol::ArtifactId,
     omoi_protocol::TokenId,
     omoi_protocol::EgressId,
     omoi_protocol::CallId,

@@ -159,6 +159,62 @@ on_both! {
         assert_eq!(app.task_status(&other).await, "pending", "nobody spoke for it");
     }
 
+    async fn a_silent_agent_is_degraded_then_failed_then_loses_its_task_to_another(app: App) {
+        let project = app.project("parser").await;
+        let task = app.task(&project, json!({})).await;
+        let (silent, other) = (app.agent(&[]).await, app.agent(&[]).await);
+        let lost = app.claimed(&silent).await;
+        app.beat(&silent, 1, json!({ "status": "running" })).await;
+        let mut seen = Vec::new();
+        for wait in [30, 15, 74, 1] {
+            app.advance(wait * SECOND).await;
+            seen.push((app.agent_status(&silent).await, app.task_status(&task).await));
+        }
+        let expected = [("degraded", "assigned"), ("failed", "assigned"), ("failed", "assigned"), ("failed", "pending")];
+        assert_eq!(seen, expected.map(|(agent, task)| (agent.to_owned(), task.to_owned())));
+        app.advance(LEASE).await;
+        let claim = app.claim(&other).await.unwrap();
+        assert_eq!(claim["task"]["id"], task.as_str());
+        let late = app.event(&lost, "agent.completed", json!({})).await.expect(200);
+        assert_eq!(late["refused"], "lease_passed_on");
+        app.event(&sandbox_of(&claim), "agent.completed", json!({})).await.expect(200);
+        assert_eq!(app.show(&task).await["assigned_agent_id"], other.as_str());
+    }
+
+    async fn an_agent_that_keeps_failing_registers_ever_later(app: App) {
+        let register = async || app.post("/api/v1/agents", json!({ "name": "desk 3" })).await;
+        let started = app.now();
+        for restart in 0..4 {
+            let agent = text(&register().await.expect(201)["id"]);
+            app.beat(&agent, 1, json!({})).await;
+            app.advance(Duration::from_secs(90)).await;
+            assert_eq!(app.agent_status(&agent).await, "failed");
+            let early = register().await;
+            let wait: u64 = early.headers["retry-after"].to_str().unwrap().parse().unwrap();
+            early.refused(429, "restarts_limited");
+            if restart == 3 {
+                // The first failure was after 90 seconds, and counts for an hour.
+                let passed = app.now().duration_since(started).as_secs() as u64;
+                assert_eq!(wait, 90 + 3600 - passed);
+            } else {
+                assert_eq!(wait, 60);
+            }
+            app.post("/api/v1/agents", json!({ "name": "desk 4" })).await.expect(201);
+            app.advance(Duration::from_secs(wait - 1)).await;
+            register().await.refused(429, "restarts_limited");
+            app.advance(SECOND).await;
+        }
+        register().await.expect(201);
+    }
+
+    async fn an_agent_that_came_back_has_not_failed(app: App) {
+        let agent = text(&app.post("/api/v1/agents", json!({ "name": "desk 3" })).await.expect(201)["id"]);
+        app.beat(&agent, 1, json!({})).await;
+        app.advance(Duration::from_secs(90)).await;
+        app.beat(&agent, 2, json!({})).await;
+        app.post("/api/v1/agents", json!({ "name": "desk 3" })).await.expect(201);
+    }
+
     async fn only_an_operator_registers_and_claims(app: App) {
         let agent = app.agent(&[]).await;
         let viewer = app.operator("viewer", "viewer").await;

@@ -196,7 +196,7 @@ on_both! {
 
     async fn what_becomes_of_a_task_whose_dependency_did_not_complete(app: App) {
         // The policy of the one that waits, and what becomes of it.
-        for (policy, status, unmet) in [("block", "pending", 1), ("skip", "pending", 0), ("fail", "cancelled", 1)] {
+        for (policy, status, unmet) in [("block", "pending", 1), ("skip", "pending", 0), ("fail", "failed", 1)] {
             for ending in ["failed", "cancelled"] {
                 let project = app.project(&format!("{policy} {ending}")).await;
                 let first = app.task(&project, json!({})).await;
@@ -210,6 +210,7 @@ on_both! {
                 let became = (text(&shown["status"]), shown["unmet_dependencies"].as_i64().unwrap());
                 assert_eq!(became, (status.to_owned(), unmet), "{policy}, and the first was {ending}");
                 if policy == "fail" {
+                    assert_eq!(shown["failure_kind"], "invalid");
                     assert!(text(&shown["error_message"]).contains(&first), "{shown}");
                 }
                 let ready = app.claim(&app.agent(&[]).await).await;
@@ -231,10 +232,56 @@ on_both! {
         }
         let blocked = app.waiting_for(&project, &[&chain[5]]).await;
         app.fail(&chain[0]).await;
-        for task in &chain[1..] {
-            assert_eq!(app.task_status(task).await, "cancelled");
+        for (task, before) in chain[1..].iter().zip(&chain) {
+            let shown = app.show(task).await;
+            assert_eq!(shown["status"], "failed");
+            assert!(text(&shown["error_message"]).contains(before), "{shown}");
         }
         assert_eq!(app.task_status(&blocked).await, "pending", "its own policy says to wait");
+    }
+
+    async fn a_failure_runs_down_a_chain_of_any_length(app: App) {
+        let project = app.project("parser").await;
+        let first = app.task(&project, json!({})).await;
+        let key = |n: usize| if n == 0 { first.clone() } else { format!("k{n}") };
+        let tasks: Vec<_> = (1..=1000)
+            .map(|n| json!({ "key": key(n), "title": "x", "depends_on": [key(n - 1)], "dependency_policy": "fail" }))
+            .collect();
+        let made = app.post("/api/v1/tasks/batch", json!({ "project_id": project, "tasks": tasks })).await.expect(201);
+        app.fail(&first).await;
+        assert_eq!(app.task_status(&text(&made["tasks"]["k1000"]["id"])).await, "failed");
+        assert_eq!(app.pages("/api/v1/tasks?status=failed", 500).await.len(), 1001);
+    }
+
+    async fn a_dependency_that_failed_before_counts_as_one_that_fails_later(app: App) {
+        for ending in ["failed", "cancelled"] {
+            let project = app.project(ending).await;
+            let over = app.task(&project, json!({})).await;
+            match ending {
+                "failed" => app.fail(&over).await,
+                _ => drop(app.cancel(&over).await),
+            }
+            for (policy, status, unmet) in [("block", "pending", 1), ("skip", "pending", 0), ("fail", "failed", 1)] {
+                let new = json!({ "project_id": project, "title": "x", "dependencies": [over], "dependency_policy": policy });
+                let made = app.post("/api/v1/tasks", new).await.expect(201);
+                assert_eq!((&made["status"], &made["unmet_dependencies"]), (&json!(status), &json!(unmet)), "{policy}");
+
+                let later = app.task(&project, json!({ "dependency_policy": policy })).await;
+                app.depend(Method::POST, &later, &[&over]).await.expect(200);
+                assert_eq!((app.task_status(&later).await.as_str(), app.unmet(&later).await), (status, unmet), "{policy}");
+            }
+        }
+        let failed = app.told_of("TASK_FAILED").await;
+        assert_eq!(failed.len(), 5, "one by itself, and four for what they depend on: {failed:?}");
+    }
+
+    async fn skipping_a_failed_dependency_is_told_like_any_unblocking(app: App) {
+        let project = app.project("parser").await;
+        let first = app.task(&project, json!({})).await;
+        let skipping = app.task(&project, json!({ "dependencies": [first], "dependency_policy": "skip" })).await;
+        app.fail(&first).await;
+        let told = json!({ "completed_task_id": first, "unblocked_task_ids": [skipping] });
+        assert_eq!(app.told_of("TASKS_UNBLOCKED").await, [told]);
     }
 
     async fn a_task_that_will_be_tried_again_keeps_those_that_wait_waiting(app: App) {

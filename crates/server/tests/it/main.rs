@@ -9,8 +9,10 @@ mod wire;
 mod work;
 
 mod agent;
+mod artifact;
 mod audit;
 mod bad_input;
+mod batch;
 mod claim;
 mod database_away;
 mod dependency;
@@ -19,6 +21,7 @@ mod door;
 mod egress;
 mod event;
 mod git_gateway;
+mod graph;
 mod lease;
 mod live;
 mod message;
