@@ -99,7 +99,7 @@ on_both! {
         assert_eq!(judged(&app).await, (1, 0));
         let ended = app.get(&format!("/api/v1/sandboxes/{}", idle.id)).await.expect(200);
         assert_eq!(ended["end_reason"], "idle_timeout");
-        for minute in 0..32 {
+        for minute in 0..29 {
             assert_eq!(judged(&app).await, (0, 0), "minute {minute}");
             for sandbox in [&staying, &interrupted] {
                 app.event(sandbox, "agent.heartbeat", quiet("waiting")(0)).await.expect(200);
