@@ -164,10 +164,9 @@ async fn owed(tx: &mut Tx, id: &TaskId, commit: Option<&str>) -> Result<Option<O
 
 /// What a worker says directly, with what follows from it on top; it cannot call its own work proven.
 pub(super) fn own_words(mut said: Map<String, Json>, follows: Map<String, Json>) -> Map<String, Json> {
-    for key in ["checks", "verification"] {
-        if let Some(value) = follows.get(key) {
-            said.insert(key.to_owned(), value.clone());
-        }
+    if let Some(verification) = follows.get("verification") {
+        said.remove("checks");
+        said.insert("verification".to_owned(), verification.clone());
     }
     said
 }
