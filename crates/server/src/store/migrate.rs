@@ -15,7 +15,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (4, include_str!("migrations/0004_egress.sql")),
     (5, include_str!("migrations/0005_transcript.sql")),
     (7, include_str!("migrations/0007_graph.sql")),
-    (8, include_str!("migrations/0008_artifact.sql")),
+    (9, include_str!("migrations/0009_artifact.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.
