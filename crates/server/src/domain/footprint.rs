@@ -64,6 +64,8 @@ enum Token {
     Some,
     /// Any text.
     Any,
+    /// Stands before `**/` and lets a text pass over the whole of it.
+    Maybe,
 }
 
 impl Token {
@@ -75,6 +77,7 @@ impl Token {
     fn shares(self, other: Self) -> bool {
         match (self, other) {
             (Self::Char(a), Self::Char(b)) => a == b,
+            (Self::Maybe, _) | (_, Self::Maybe) => false,
             (Self::Char(c), Self::One | Self::Some) | (Self::One | Self::Some, Self::Char(c)) => c != '/',
             _ => true,
         }
@@ -90,6 +93,9 @@ fn parse(glob: &str) -> Vec<Token> {
     let mut tokens = Vec::with_capacity(glob.len());
     let mut rest = glob;
     while let Some(c) = rest.chars().next() {
+        if rest.starts_with("**/") && matches!(tokens.last(), None | Some(Token::Char('/'))) {
+            tokens.push(Token::Maybe);
+        }
         let (token, used) = match c {
             '*' => {
                 let stars = rest.bytes().take_while(|byte| *byte == b'*').count();
@@ -142,11 +148,12 @@ fn meet(a: &[Token], b: &[Token]) -> bool {
 
 /// Where a text may be without another character: past what repeats, and past `**/` as a whole.
 fn skips(tokens: &[Token], at: usize) -> impl Iterator<Item = usize> {
-    let repeats = tokens.get(at).is_some_and(|token| token.repeats());
-    let begins = at == 0 || tokens[at - 1] == Token::Char('/');
-    let directories =
-        begins && tokens.get(at) == Some(&Token::Any) && tokens.get(at + 1) == Some(&Token::Char('/'));
-    repeats.then_some(at + 1).into_iter().chain(directories.then_some(at + 2))
+    let steps: &[usize] = match tokens.get(at) {
+        Some(Token::Maybe) => &[1, 3],
+        Some(Token::Some | Token::Any) => &[1],
+        Some(Token::Char(_) | Token::One) | None => &[],
+    };
+    steps.iter().map(move |step| at + step)
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl Store {
         self.write(async move |tx| {
             let mut count = 0;
             for (project_id, overlap) in &new {
-                let sql = "INSERT INTO overlaps (task_id, other_id, told_at) VALUES ($1, $2, $3) \
+                let sql = "INSERT INTO footprint_overlaps (task_id, other_id, told_at) VALUES ($1, $2, $3) \
                            ON CONFLICT DO NOTHING RETURNING task_id";
                 let values = params![&overlap.task_id, &overlap.other_id, tx.now];
                 if tx.returning(sql, values).await?.is_empty() {
@@ -148,7 +148,7 @@ async fn told(tx: &mut Tx, tasks: &[UnderWay]) -> Result<Pairs, Error> {
     if tasks.len() < 2 {
         return Ok(Pairs::new());
     }
-    let sql = "SELECT task_id, other_id FROM overlaps WHERE task_id = ANY($1)";
+    let sql = "SELECT task_id, other_id FROM footprint_overlaps WHERE task_id = ANY($1)";
     let rows = tx.query(sql, params![ids(tasks)]).await?;
     rows.iter().map(|row| Ok((row.parse("task_id")?, row.parse("other_id")?))).collect()
 }

@@ -193,7 +193,7 @@ mod plan {
         "transcripts",
         "transcript_parts",
         "footprints",
-        "overlaps",
+        "footprint_overlaps",
         "artifacts",
     ];
 

@@ -19,7 +19,7 @@ CREATE TABLE footprints (
 CREATE INDEX footprints_by_task ON footprints (task_id, path);
 
 -- Pairs of tasks that were told to overlap, the smaller id first.
-CREATE TABLE overlaps (
+CREATE TABLE footprint_overlaps (
     task_id TEXT NOT NULL REFERENCES tasks (id),
     other_id TEXT NOT NULL REFERENCES tasks (id),
     told_at BIGINT NOT NULL,
