@@ -8,7 +8,7 @@ import { follow, type StreamOptions, type StreamState } from './stream'
 
 const PAGE = 200
 /** How many events are kept while the reader follows the end. */
-export const KEPT_MAX = 2_000
+export const KEPT_MAX = 20_000
 const FLUSH_MS = 100
 const FLUSH_MS_HIDDEN = 1_000
 
