@@ -20,7 +20,7 @@ describe('facts', () => {
       event(20, 'agent.heartbeat', { cpu_seconds: 7, memory_bytes: 20, processes: 3 }),
       event(21, 'agent.message', { turn: 9, parent_tool_use_id: 'helper' }),
     ])
-    expect(facts).toEqual({ turn: 4, memoryBytes: 20, processes: 3, cores: 0.5, outcome: undefined })
+    expect(facts).toEqual({ turn: 4, memoryBytes: 20, processes: 3, cores: 0.5, beatMs: 10_000, outcome: undefined })
   })
 
   test('do not guess: nothing from one heartbeat, or from a worker that began anew', () => {

@@ -11,6 +11,8 @@ export type Facts = {
   processes: number | undefined
   /** Cores in use between the last two heartbeats. */
   cores: number | undefined
+  /** Between the last two heartbeats. */
+  beatMs: number | undefined
   /** The end as the agent told it. */
   outcome: LogEvent | undefined
 }
@@ -21,6 +23,7 @@ export function factsOf(events: readonly LogEvent[]): Facts {
     memoryBytes: undefined,
     processes: undefined,
     cores: undefined,
+    beatMs: undefined,
     outcome: undefined,
   }
   let beat: LogEvent | undefined
@@ -33,10 +36,13 @@ export function factsOf(events: readonly LogEvent[]): Facts {
     if (isHeartbeat(event.type)) {
       facts.memoryBytes ??= number(event.data, 'memory_bytes')
       facts.processes ??= number(event.data, 'processes')
-      if (beat) facts.cores ??= coresBetween(event, beat)
+      if (beat) {
+        facts.cores ??= coresBetween(event, beat)
+        facts.beatMs ??= Date.parse(beat.at) - Date.parse(event.at)
+      }
       beat ??= event
     }
-    if (facts.turn !== undefined && facts.cores !== undefined) break
+    if (facts.turn !== undefined && facts.beatMs !== undefined) break
   }
   return facts
 }
@@ -59,7 +65,7 @@ export type ChangedFile = {
   /** The last that was said of it. */
   change: string
   /** Newest last. */
-  edits: readonly LogEvent[]
+  edits: LogEvent[]
 }
 
 /** In the order of their names. A file that was moved keeps its edits under its new name. */
@@ -72,12 +78,14 @@ export function filesOf(events: readonly LogEvent[]): ChangedFile[] {
     const from = text(event.data, 'previous_path')
     const before = files.get(path) ?? (from === undefined ? undefined : files.get(from))
     if (from !== undefined && from !== path) files.delete(from)
+    const edits = before?.edits ?? []
+    edits.push(event)
     files.set(path, {
       path,
       added: (before?.added ?? 0) + (number(event.data, 'lines_added') ?? 0),
       removed: (before?.removed ?? 0) + (number(event.data, 'lines_removed') ?? 0),
       change: text(event.data, 'change_type') ?? 'modified',
-      edits: [...(before?.edits ?? []), event],
+      edits,
     })
   }
   return [...files.values()].toSorted((a, b) => (a.path < b.path ? -1 : 1))

@@ -21,6 +21,8 @@ describe('markdown of an agent', () => {
     const { container } = render(<Markdown text={evil} />)
     expect(container.querySelectorAll('script, img, iframe, style, a, link, object, embed')).toHaveLength(0)
     expect(screen.getByText('[picture: pixel, at evil.example]')).toBeTruthy()
+    // It is shown, so that nothing can be hidden in it.
+    expect(container.textContent).toContain('<script>alert(1)</script><img src=x onerror=alert(1)>')
   })
 
   test('says where a link leads, whatever it is called', () => {

@@ -5,11 +5,11 @@ import { plain, visible } from './plain'
 
 const PLUGINS = [gfm]
 
-/** What an agent wrote, with its headings, lists and code. Markup in it is left out, and nothing is fetched for it. */
+/** What an agent wrote, with its headings, lists and code. Markup in it is text, and nothing is fetched for it. */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   return (
     <div className="markdown">
-      <ReactMarkdown remarkPlugins={PLUGINS} components={PARTS} skipHtml>
+      <ReactMarkdown remarkPlugins={PLUGINS} components={PARTS}>
         {plain(text)}
       </ReactMarkdown>
     </div>

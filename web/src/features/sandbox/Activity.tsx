@@ -14,6 +14,8 @@ type Props = {
   feed: Feed
   view: FeedView
   rows: readonly Row[]
+  /** The `seq` of the last event that is shown. */
+  last: number
   kind: Kind | undefined
   selected: number | undefined
   onKind: (kind: Kind | undefined) => void
@@ -22,7 +24,7 @@ type Props = {
 }
 
 /** What happened, and which kinds of it to show. */
-export function Activity({ sandboxId, feed, view, rows, kind, selected, onKind, onSelect, onFile }: Props) {
+export function Activity({ sandboxId, feed, view, rows, last, kind, selected, onKind, onSelect, onFile }: Props) {
   const shown = useMemo(() => (kind ? rows.filter((row) => isOfKind(row, kind)) : rows), [rows, kind])
   return (
     <>
@@ -46,7 +48,7 @@ export function Activity({ sandboxId, feed, view, rows, kind, selected, onKind, 
           key={kind ?? 'all'}
           sandboxId={sandboxId}
           rows={shown}
-          last={view.events.at(-1)?.seq ?? 0}
+          last={last}
           hasEarlier={view.hasEarlier}
           isLoadingEarlier={view.earlier === 'loading'}
           selected={selected}

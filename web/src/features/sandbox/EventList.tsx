@@ -26,6 +26,8 @@ type Props = {
   onFile: (path: string, seq: number) => void
 }
 
+type Held = { key: string | number | bigint; index: number; start: number }
+
 type Item = { key: string; depth: number; row: Row | undefined }
 
 /**
@@ -50,8 +52,8 @@ export function EventList(props: Props) {
     overscan: OVERSCAN,
     useFlushSync: false,
   })
-  list.shouldAdjustScrollPositionOnItemSizeChange = (item, _delta, { scrollOffset }) =>
-    !isFollowing && item.end <= (scrollOffset ?? 0)
+  // What is read is held below, and there alone.
+  list.shouldAdjustScrollPositionOnItemSizeChange = () => false
   const shown = list.getVirtualItems()
 
   const follow = (isWanted: boolean) => {
@@ -60,8 +62,8 @@ export function EventList(props: Props) {
     onFollow(isWanted)
   }
 
-  /** What the reader looks at, and where in the box it stands. */
-  const held = useRef<{ key: string; top: number; index: number }>(undefined)
+  /** The rows in sight, and where they begin. */
+  const held = useRef<readonly Held[]>([])
   const topBefore = useRef(0)
   /** Set when the reader opened or closed something: it is being read, so the end does not pull it away. */
   const isReading = useRef(false)
@@ -73,21 +75,20 @@ export function EventList(props: Props) {
       follow(isNearEnd(element))
     } else if (isFollowing) {
       element.scrollTop = element.scrollHeight
-    } else if (held.current && items[held.current.index]?.key !== held.current.key) {
-      // Something came or went above: what is read stays where it is.
-      const { key, top } = held.current
-      const index = items.findIndex((item) => item.key === key)
-      const start = list.measurementsCache[index]?.start
-      if (start !== undefined) element.scrollTop = start - top
+    } else {
+      // What came, went or grew above moves the view by as much, so that what is read stays where it is.
+      const moved = movedPx(held.current, items, list.measurementsCache)
+      if (moved !== 0) element.scrollTop += moved
     }
     topBefore.current = element.scrollTop
     hold(element)
   })
 
-  const hold = (element: HTMLElement) => {
-    const first = list.getVirtualItems().find((item) => item.end > element.scrollTop && items[item.index]?.row)
-    const key = first && items[first.index]?.key
-    held.current = first && key !== undefined ? { key, top: first.start - element.scrollTop, index: first.index } : undefined
+  const hold = ({ scrollTop }: HTMLElement) => {
+    held.current = list
+      .getVirtualItems()
+      .filter((item) => item.end > scrollTop && items[item.index]?.row)
+      .map(({ key, index, start }) => ({ key, index, start }))
   }
 
   const isLoaded = items.length > 0
@@ -197,6 +198,16 @@ function itemsOf(rows: readonly Row[], opened: ReadonlyMap<string, boolean>, has
   }
   for (const row of rows) add(row, 0)
   return items
+}
+
+/** By how much the first of the rows that are still there has moved; a row goes when it becomes part of an earlier one. */
+function movedPx(held: readonly Held[], items: readonly Item[], sizes: readonly { start: number }[]): number {
+  for (const { key, index, start } of held) {
+    const now = items[index]?.key === key ? index : items.findIndex((item) => item.key === key)
+    const size = sizes[now]
+    if (size) return size.start - start
+  }
+  return 0
 }
 
 /** Until a card was measured. */

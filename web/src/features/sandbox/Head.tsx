@@ -8,9 +8,12 @@ import { number, text } from '../../live/fields'
 import { bytes, money, tokens } from '../../ui/figures'
 import { nameOf, oneLine, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
-import { Ago } from '../../ui/Time'
+import { Ago, Beat } from '../../ui/Time'
 import { Actions } from './Actions'
 import { sandboxCosts } from './queries'
+
+/** How often a worker says that it lives, unless it was told otherwise. */
+const BEAT_MS = 30_000
 
 type Props = { id: string; title: string; sandbox: Sandbox | undefined; task: Task | null | undefined; facts: Facts }
 
@@ -50,7 +53,7 @@ export function Head({ id, title, sandbox, task, facts }: Props) {
         {sandbox && <Isolation sandbox={sandbox} />}
         {sandbox && isAlive && (
           <Fact name="heartbeat" shown>
-            <Ago at={sandbox.last_heartbeat_at} none="none yet" />
+            <Beat at={sandbox.last_heartbeat_at} everyMs={Math.max(facts.beatMs ?? 0, BEAT_MS)} />
           </Fact>
         )}
         {sandbox?.ended_at && (

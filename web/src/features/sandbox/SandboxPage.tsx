@@ -7,6 +7,7 @@ import type { Sandbox, Task } from '../../api/types'
 import { setConnection, useAtMostEverySecond } from '../../app/live'
 import { factsOf, filesOf } from '../../live/facts'
 import { Feed, type FeedView } from '../../live/feed'
+import type { LogEvent } from '../../live/log'
 import { Rows } from '../../live/rows'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
@@ -18,7 +19,9 @@ import { DetailsTab } from './DetailsTab'
 import { FilesTab } from './FilesTab'
 import { Head } from './Head'
 import { MessageBox } from './MessageBox'
+import { Outcome } from './Outcome'
 import { applyLive, eventHistory, sandboxCosts, sandboxOne, sandboxTask } from './queries'
+import { Replay } from './Replay'
 import type { SandboxSearch, Tab } from './search'
 import { Summary } from './Summary'
 import { TerminalTab } from './TerminalTab'
@@ -62,9 +65,11 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
   const [feed, view] = useFeed(id)
   const isWide = useIsWide()
   const [derived] = useState(() => new Rows())
-  const rows = useMemo(() => derived.update(view.events), [derived, view.events])
-  const facts = useMemo(() => factsOf(view.events), [view.events])
-  const files = useMemo(() => filesOf(view.events), [view.events])
+  // A replay shows everything as it was right after one event.
+  const events = useMemo(() => upTo(view.events, search.at), [view.events, search.at])
+  const rows = useMemo(() => derived.update(events), [derived, events])
+  const facts = useMemo(() => factsOf(events), [events])
+  const files = useMemo(() => filesOf(events), [events])
 
   const asked = search.tab ?? (isWide ? 'terminal' : 'activity')
   const tab = isWide && asked === 'activity' ? 'terminal' : asked
@@ -87,17 +92,20 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
         feed={feed}
         view={view}
         rows={rows}
+        last={events.at(-1)?.seq ?? 0}
         kind={search.kinds}
         selected={search.event}
-        onKind={(kinds) => onSearch(kinds ? { kinds } : { kinds: undefined })}
+        onKind={(kinds) => onSearch({ kinds })}
         onSelect={onSelect}
         onFile={onFile}
       />
+      <Replay events={view.events} at={search.at} onAt={(at) => onSearch({ at })} />
     </Pending>
   )
   return (
     <>
       <Head id={id} title={title} sandbox={sandbox} task={task} facts={facts} />
+      {sandbox?.ended_at && <Outcome sandbox={sandbox} task={task} />}
       <Summary events={view.events} />
       <div className="flex min-h-0 flex-1">
         {isWide && (
@@ -146,6 +154,11 @@ function useFeed(id: string): [Feed, FeedView] {
   const view = useSyncExternalStore(feed.subscribe, feed.view)
   useEffect(() => setConnection(view.stream), [view.stream])
   return [feed, view]
+}
+
+function upTo(events: readonly LogEvent[], at: number | undefined): readonly LogEvent[] {
+  if (at === undefined) return events
+  return events.slice(0, events.findLastIndex((event) => event.seq <= at) + 1)
 }
 
 /** The list, or what stands in for it. */

@@ -72,7 +72,7 @@ function TerminalLine({ line, onSelect }: { line: Line; onSelect: (seq: number) 
         </div>
       )
     case 'note':
-      return <div className="h-[18px] px-3 leading-[18px] text-[#8b96a5]">{line.words}</div>
+      return <div className="h-[18px] px-3 leading-[18px] term-note">{line.words}</div>
     default:
       return line satisfies never
   }
@@ -87,11 +87,11 @@ function Heading({ row, onSelect }: { row: ToolRow; onSelect: (seq: number) => v
         <span className="ansi-cyan-fg">$ </span>
         <span className="font-semibold">{oneLine(commandOf(row) ?? '', COMMAND_CHARS)}</span>
       </button>
-      <span className={isFailed(row) ? 'ansi-red-fg' : 'text-[#8b96a5]'}>
+      <span className={isFailed(row) ? 'ansi-red-fg' : 'term-note'}>
         {isRunning(row) ? 'running' : code === undefined ? 'ended' : `exit ${code}`}
         {took !== undefined && ` · ${duration(took)}`}
       </span>
-      <span className="text-[#8b96a5]">
+      <span className="term-note">
         <Clock at={row.at} />
       </span>
     </div>

@@ -9,14 +9,14 @@ export const KINDS = ['messages', 'tools', 'files'] as const
 export type Kind = (typeof KINDS)[number]
 
 export type SandboxSearch = {
-  tab?: Tab
-  kinds?: Kind
+  tab?: Tab | undefined
+  kinds?: Kind | undefined
   /** The file whose diff is open. */
-  file?: string
+  file?: string | undefined
   /** The event that is pointed at, by its `seq`. */
-  event?: number
+  event?: number | undefined
   /** Shown is the state right after this event. */
-  at?: number
+  at?: number | undefined
 }
 
 export function asSandboxSearch(search: Record<string, unknown>): SandboxSearch {

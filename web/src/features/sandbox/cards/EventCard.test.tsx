@@ -36,7 +36,7 @@ describe('cards', () => {
     expect(container.querySelector('.ansi-red-fg')?.textContent).toBe('four')
   })
 
-  test('a command that failed is open and says how it ended', () => {
+  test('a command that failed shows more of its output and says how it ended', () => {
     show([
       bash('a', 'make test'),
       event('command.output', { command_id: 'a', text: 'error: first\n2\n3\n4\n5\n' }),

@@ -14,6 +14,7 @@ import { Card, CardsContext, Title, useOpen } from './Card'
 const LINES_SHOWN = 40
 const CHARS_SHOWN = 4_000
 const PREVIEW_CHARS = 140
+const REASON_CHARS = 500
 
 /** What the agent says, and what saying it cost. */
 export function MessageCard({ row }: { row: MessageRow }) {
@@ -112,6 +113,7 @@ export function InjectedCard({ row, event }: { row: Row; event: LogEvent }) {
 
 export function InterruptedCard({ row, event }: { row: Row; event: LogEvent }) {
   const who = text(event.data, 'sender_id')
+  const reason = text(event.data, 'reason')
   return (
     <Card
       row={row}
@@ -121,7 +123,8 @@ export function InterruptedCard({ row, event }: { row: Row; event: LogEvent }) {
       meta={<Delay event={event} />}
       events={[event]}
     >
-      <p className="untrusted text-muted">{oneLine(text(event.data, 'reason') ?? '', 500)} The worker stays and waits for a message.</p>
+      {reason !== undefined && <p className="untrusted text-muted">{oneLine(reason, REASON_CHARS)}</p>}
+      <p className="text-muted">The worker stays and waits for a message.</p>
     </Card>
   )
 }

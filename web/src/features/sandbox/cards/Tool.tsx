@@ -26,6 +26,8 @@ const ICONS: Record<string, LucideIcon> = {
 const TELLING = ['file_path', 'pattern', 'path', 'url', 'query', 'description', 'prompt']
 const TITLE_CHARS = 300
 const LINES_SHOWN = 3
+/** What failed says more. */
+const LINES_FAILED = 12
 const LINES_OPEN = 200
 
 export function ToolCard({ row }: { row: ToolRow }) {
@@ -43,9 +45,9 @@ export function toolOf(row: ToolRow): string {
 function CommandCard({ row }: { row: ToolRow }) {
   const command = commandOf(row) ?? ''
   const isBad = isFailed(row)
-  const [isOpen, onToggle] = useOpen(row.key, isBad)
+  const [isOpen, onToggle] = useOpen(row.key)
   const output = useMemo(() => ansiLines(outputOf(row)), [row])
-  const shown = output.slice(isOpen ? -LINES_OPEN : -LINES_SHOWN)
+  const shown = output.slice(isOpen ? -LINES_OPEN : isBad ? -LINES_FAILED : -LINES_SHOWN)
   const hidden = output.length - shown.length
   return (
     <Card
@@ -64,10 +66,8 @@ function CommandCard({ row }: { row: ToolRow }) {
     >
       {isOpen && command.includes('\n') && <Well text={command} label="command" />}
       {shown.length > 0 && (
-        <div className="term overflow-x-auto rounded px-2 py-1 font-mono text-xs leading-4">
-          {(hidden > 0 || row.output.isCut) && (
-            <p className="text-2xs opacity-80">{hidden > 0 ? `${hidden} lines before` : 'earlier lines are in the Terminal no more'}</p>
-          )}
+        <div className="term max-h-96 overflow-auto rounded px-2 py-1 font-mono text-xs leading-4">
+          {hidden > 0 && <p className="term-note">{hidden} lines before</p>}
           {shown.map((spans, index) => (
             // oxlint-disable-next-line react/no-array-index-key -- lines only come at the end, counted from the beginning
             <div key={hidden + index} className="term-line">
