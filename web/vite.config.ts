@@ -8,5 +8,5 @@ export default defineConfig({
   // Nothing may be inlined: the pages are served with a policy that refuses it.
   build: { target: 'es2023', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
   server: { proxy: { '/api': 'http://127.0.0.1:18000' } },
-  test: { environment: 'jsdom', setupFiles: ['./src/test/setup.ts'], restoreMocks: true, unstubGlobals: true },
+  test: { environment: 'jsdom', setupFiles: ['./src/test/setup.ts'], testTimeout: 30_000, restoreMocks: true, unstubGlobals: true },
 })

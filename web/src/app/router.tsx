@@ -9,16 +9,20 @@ import {
   useNavigate,
   type ErrorComponentProps,
 } from '@tanstack/react-router'
+import { lazy, Suspense, useCallback } from 'react'
 import { asProblem } from '../api/problem'
 import { session } from '../api/session'
 import { SandboxListPage } from '../features/sandbox/SandboxListPage'
-import { SandboxPage } from '../features/sandbox/SandboxPage'
+import { asSandboxSearch, type SandboxSearch } from '../features/sandbox/search'
 import { SignIn } from '../features/session/SignIn'
 import { asTaskStatus } from '../features/task/status'
 import { TaskListPage } from '../features/task/TaskListPage'
 import { Page } from '../ui/Page'
-import { Empty, ErrorPanel } from '../ui/panels'
+import { Empty, ErrorPanel, Skeleton } from '../ui/panels'
 import { Shell } from './Shell'
+
+/** Markdown, diffs and terminal are needed there alone. */
+const SandboxPage = lazy(() => import('../features/sandbox/SandboxPage').then((module) => ({ default: module.SandboxPage })))
 
 const root = createRootRoute()
 
@@ -62,8 +66,18 @@ const sandboxes = createRoute({
 const sandbox = createRoute({
   getParentRoute: () => shell,
   path: '/sandboxes/$id',
+  validateSearch: asSandboxSearch,
   component: function SandboxRoute() {
-    return <SandboxPage id={sandbox.useParams().id} />
+    const navigate = useNavigate({ from: '/sandboxes/$id' })
+    const onSearch = useCallback(
+      (change: SandboxSearch) => void navigate({ search: (before) => asSandboxSearch({ ...before, ...change }), replace: true }),
+      [navigate],
+    )
+    return (
+      <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
+        <SandboxPage id={sandbox.useParams().id} search={sandbox.useSearch()} onSearch={onSearch} />
+      </Suspense>
+    )
   },
 })
 

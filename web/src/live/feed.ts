@@ -8,8 +8,11 @@ import { follow, type StreamOptions, type StreamState } from './stream'
 
 const PAGE = 200
 /** How many events are kept while the reader follows the end. */
-export const KEPT_MAX = 2_000
+export const KEPT_MAX = 20_000
 const FLUSH_MS = 100
+/** With so many events in a second, changes are told less often. */
+const BUSY_PER_S = 100
+const FLUSH_MS_BUSY = 250
 const FLUSH_MS_HIDDEN = 1_000
 
 export type HistoryQuery = { limit: number; after?: number; before?: number }
@@ -52,6 +55,8 @@ export class Feed {
   #run = 0
   #filling = false
   #isFollowing = true
+  #isBusy = false
+  #flushedAt = 0
 
   constructor(options: FeedOptions) {
     this.#options = options
@@ -137,14 +142,21 @@ export class Feed {
     const own = ofLive(event)
     if (!own) return
     this.#queue.push(own)
-    const wait = document.visibilityState === 'hidden' ? FLUSH_MS_HIDDEN : FLUSH_MS
-    this.#flushTimer ??= setTimeout(() => this.#flush(), wait)
+    this.#flushTimer ??= setTimeout(() => this.#flush(), this.#waitMs())
+  }
+
+  #waitMs(): number {
+    if (document.visibilityState === 'hidden') return FLUSH_MS_HIDDEN
+    return this.#isBusy ? FLUSH_MS_BUSY : FLUSH_MS
   }
 
   #flush() {
     this.#flushTimer = undefined
     const queue = this.#queue
     this.#queue = []
+    const seconds = (Date.now() - this.#flushedAt) / 1000
+    this.#isBusy = queue.length > BUSY_PER_S * seconds
+    this.#flushedAt = Date.now()
     if (!this.#log.add(queue)) return
     if (this.#isFollowing) this.#log.trim(KEPT_MAX)
     this.#show({})

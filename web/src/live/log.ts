@@ -50,6 +50,10 @@ export class EventLog {
 
   /** Whether anything was new. */
   add(incoming: readonly LogEvent[]): boolean {
+    if (this.#areNext(incoming)) {
+      this.events = [...this.events, ...incoming]
+      return incoming.length > 0
+    }
     const known = new Set(this.events.map((event) => event.seq))
     const fresh = incoming.filter((event) => !known.has(event.seq) && known.add(event.seq))
     if (fresh.length === 0) return false
@@ -59,9 +63,19 @@ export class EventLog {
     return true
   }
 
-  /** Forgets the oldest beyond `max`; they can be loaded again. */
+  /** Whether they all come behind the last one, as they mostly do. */
+  #areNext(incoming: readonly LogEvent[]): boolean {
+    let before = this.last?.seq ?? 0
+    return incoming.every((event) => {
+      const isNext = event.seq > before
+      before = event.seq
+      return isNext
+    })
+  }
+
+  /** With more than `max`, forgets the oldest tenth, so that not every event more is a cut; they can be loaded again. */
   trim(max: number) {
-    if (this.events.length > max) this.events = this.events.slice(-max)
+    if (this.events.length > max) this.events = this.events.slice(-Math.ceil(max * 0.9))
   }
 
   /** Whether there are events before the first one kept. */

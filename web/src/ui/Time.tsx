@@ -23,6 +23,22 @@ function subscribe(listener: () => void) {
   }
 }
 
+type Late = 'text-warn' | 'text-bad'
+
+/** Says by its colour that something should have come again by now: after twice its time, and after three times. */
+export function Beat({ at, everyMs }: { at: string | null | undefined; everyMs: number }) {
+  const late = useSyncExternalStore(subscribe, (): Late | undefined => {
+    const missed = at ? (now.getTime() - Date.parse(at)) / everyMs : 0
+    return missed > 3 ? 'text-bad' : missed > 2 ? 'text-warn' : undefined
+  })
+  return (
+    <span className={late}>
+      <Ago at={at} none="none yet" />
+      {late && ' late'}
+    </span>
+  )
+}
+
 /** How long ago, going on by itself. */
 export function Ago({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
   // The text, not the time, is the snapshot: nothing is rendered while it stays the same.

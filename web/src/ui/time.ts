@@ -25,6 +25,7 @@ export function ago(at: Date, now: Date): string {
 
 export function duration(ms: number): string {
   const seconds = Math.max(0, ms) / 1000
+  if (seconds > 0 && seconds < 0.1) return `${Math.ceil(ms)} ms`
   if (seconds < 10) return `${seconds.toFixed(1)} s`
   if (seconds < 60) return `${Math.round(seconds)} s`
   const minutes = Math.floor(seconds / 60)

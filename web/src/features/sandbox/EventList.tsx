@@ -1,41 +1,60 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown } from 'lucide-react'
-import { useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState } from 'react'
-import type { LogEvent } from '../../live/log'
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
+import type { Row } from '../../live/rows'
 import { Button } from '../../ui/Button'
-import { EventRow } from './EventRow'
-import { rowsOf } from './rows'
+import { CardsContext, type Cards } from './cards/Card'
+import { EventCard } from './cards/EventCard'
 
 /** This close to the end counts as being there. */
 const NEAR_PX = 60
+const OVERSCAN = 6
+const INDENT_PX = 20
+const UP_KEYS = ['ArrowUp', 'PageUp', 'Home']
 
 type Props = {
-  events: readonly LogEvent[]
+  sandboxId: string
+  rows: readonly Row[]
+  /** The `seq` of the newest event, shown or not. */
+  last: number
   hasEarlier: boolean
   isLoadingEarlier: boolean
+  selected?: number | undefined
   onEarlier: () => void
   onFollow: (isFollowing: boolean) => void
+  onSelect: (seq: number) => void
+  onFile: (path: string, seq: number) => void
 }
 
-/** Events, newest last. Follows the end while the reader is there, and moves nothing while they are elsewhere. */
-export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onFollow }: Props) {
-  const box = useRef<HTMLDivElement>(null)
-  const list = useRef<HTMLOListElement>(null)
-  const rows = useMemo(() => rowsOf(events), [events])
-  const last = events.at(-1)?.seq ?? 0
-  const first = events[0]?.seq ?? 0
-  /** While the reader is away from the end: the last event they can have seen there. */
-  const [leftAt, setLeftAt] = useState<number>()
-  const isFollowing = leftAt === undefined
-  const shown = useRef({ first, height: 0 })
+type Held = { key: string | number | bigint; index: number; start: number }
 
-  useLayoutEffect(() => {
-    const element = box.current
-    if (!element) return
-    // What was loaded above pushes the rest down by as much as the list has grown.
-    if (isFollowing) element.scrollTop = element.scrollHeight
-    else if (first < shown.current.first) element.scrollTop += element.scrollHeight - shown.current.height
-    shown.current = { first, height: element.scrollHeight }
+type Item = { key: string; depth: number; row: Row | undefined }
+
+/**
+ * What happened, newest last; only what is in sight is in the page. Follows the end while the reader is there, and
+ * moves nothing while they are elsewhere.
+ */
+export function EventList(props: Props) {
+  const { sandboxId, rows, last, hasEarlier, isLoadingEarlier, selected, onEarlier, onFollow, onSelect, onFile } = props
+  const box = useRef<HTMLDivElement>(null)
+  const [opened, setOpened] = useState<ReadonlyMap<string, boolean>>(new Map())
+  /** While the reader is away from the end: the last event they can have seen there. */
+  const [leftAt, setLeftAt] = useState<number | undefined>(selected === undefined ? undefined : last)
+  const isFollowing = leftAt === undefined
+  const items = useMemo(() => itemsOf(rows, opened, hasEarlier), [rows, opened, hasEarlier])
+
+  // oxlint-disable-next-line react/incompatible-library -- nothing here is memoised by a compiler
+  const list = useVirtualizer({
+    count: items.length,
+    getScrollElement: () => box.current,
+    estimateSize: useCallback((index: number) => guessPx(items[index]?.row), [items]),
+    getItemKey: useCallback((index: number) => items[index]?.key ?? index, [items]),
+    overscan: OVERSCAN,
+    useFlushSync: false,
   })
+  // What is read is held below, and there alone.
+  list.shouldAdjustScrollPositionOnItemSizeChange = () => false
+  const shown = list.getVirtualItems()
 
   const follow = (isWanted: boolean) => {
     if (isWanted === isFollowing) return
@@ -43,32 +62,71 @@ export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onF
     onFollow(isWanted)
   }
 
-  const resized = useEffectEvent((element: HTMLElement, isBox: boolean) => {
-    // A smaller box hides the end; a row that was opened is being read.
-    if (isBox && isFollowing) element.scrollTop = element.scrollHeight
-    else follow(isNearEnd(element))
+  /** The rows in sight, and where they begin. */
+  const held = useRef<readonly Held[]>([])
+  const topBefore = useRef(0)
+  /** Set when the reader opened or closed something: it is being read, so the end does not pull it away. */
+  const isReading = useRef(false)
+  useLayoutEffect(() => {
+    const element = box.current
+    if (!element) return
+    if (isReading.current) {
+      isReading.current = false
+      follow(isNearEnd(element))
+    } else if (isFollowing) {
+      element.scrollTop = element.scrollHeight
+    } else {
+      // What came, went or grew above moves the view by as much, so that what is read stays where it is.
+      const moved = movedPx(held.current, items, list.measurementsCache)
+      if (moved !== 0) element.scrollTop += moved
+    }
+    topBefore.current = element.scrollTop
+    hold(element)
   })
+
+  const hold = ({ scrollTop }: HTMLElement) => {
+    held.current = list
+      .getVirtualItems()
+      .filter((item) => item.end > scrollTop && items[item.index]?.row)
+      .map(({ key, index, start }) => ({ key, index, start }))
+  }
+
+  const isLoaded = items.length > 0
   useEffect(() => {
-    const [outer, inner] = [box.current, list.current]
-    if (!outer || !inner) return undefined
-    const observer = new ResizeObserver((entries) => {
-      resized(
-        outer,
-        entries.some((entry) => entry.target === outer),
-      )
-    })
-    observer.observe(outer)
-    observer.observe(inner)
-    return () => observer.disconnect()
-  }, [])
+    if (selected === undefined || !isLoaded) return
+    const index = items.findLastIndex((item) => item.row !== undefined && item.row.seq <= selected)
+    if (index >= 0) list.scrollToIndex(index, { align: 'center' })
+    // Only a new choice moves the list, not every event that comes.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [selected, isLoaded])
+
+  const cards = useMemo<Cards>(
+    () => ({
+      sandboxId,
+      opened,
+      onOpen: (key, isOpen) => {
+        isReading.current = true
+        setOpened((before) => new Map(before).set(key, isOpen))
+      },
+      selected,
+      onSelect,
+      onFile,
+    }),
+    [sandboxId, opened, selected, onSelect, onFile],
+  )
 
   const toEnd = () => {
     follow(true)
     box.current?.focus()
   }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'End') follow(true)
+    else if (UP_KEYS.includes(event.key) && canScroll(box.current)) follow(false)
+  }
 
   return (
     <div className="relative flex min-h-0 flex-1 flex-col">
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- watches the reader scroll, offers nothing */}
       <div
         ref={box}
         role="log"
@@ -76,23 +134,40 @@ export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onF
         aria-label="Events"
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
         tabIndex={0}
-        className="event-list min-h-0 flex-1 overflow-y-auto overscroll-contain py-2"
-        onScroll={(event) => follow(isNearEnd(event.currentTarget))}
+        className="event-list min-h-0 flex-1 overflow-y-auto overscroll-contain"
+        onWheel={(event) => event.deltaY < 0 && canScroll(box.current) && follow(false)}
+        onScroll={({ currentTarget }) => {
+          // While following, the list itself scrolls; only the reader moves it away from the end.
+          const isNear = isNearEnd(currentTarget)
+          const isUp = currentTarget.scrollTop < topBefore.current
+          topBefore.current = currentTarget.scrollTop
+          if (isNear ? !isUp : isUp) follow(isNear)
+          hold(currentTarget)
+        }}
+        onKeyDown={onKeyDown}
       >
-        {hasEarlier && (
-          <div className="px-4 pb-2">
-            <Button disabled={isLoadingEarlier} onClick={onEarlier}>
-              {isLoadingEarlier ? 'Loading…' : 'Show earlier events'}
-            </Button>
+        <CardsContext value={cards}>
+          <div className="relative" style={{ height: list.getTotalSize() }}>
+            <ol className="absolute top-0 left-0 w-full" style={{ transform: `translateY(${shown[0]?.start ?? 0}px)` }}>
+            {shown.map((item) => {
+              const { row, depth } = items[item.index] ?? { row: undefined, depth: 0 }
+              return (
+                <li
+                  key={item.key}
+                  data-index={item.index}
+                  ref={list.measureElement}
+                  aria-setsize={items.length}
+                  aria-posinset={item.index + 1}
+                  className="event-row"
+                  style={depth > 0 ? { paddingLeft: depth * INDENT_PX } : undefined}
+                >
+                  {row ? <EventCard row={row} /> : <Earlier isLoading={isLoadingEarlier} onEarlier={onEarlier} />}
+                </li>
+              )
+            })}
+            </ol>
           </div>
-        )}
-        <ol ref={list}>
-          {rows.map((row) => (
-            <li key={row.key} className="event-row">
-              <EventRow row={row} />
-            </li>
-          ))}
-        </ol>
+        </CardsContext>
       </div>
       {!isFollowing && (
         <Button look="main" onClick={toEnd} className="absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-lg">
@@ -104,6 +179,55 @@ export function EventList({ events, hasEarlier, isLoadingEarlier, onEarlier, onF
   )
 }
 
+function Earlier({ isLoading, onEarlier }: { isLoading: boolean; onEarlier: () => void }) {
+  return (
+    <div className="px-4 py-2">
+      <Button disabled={isLoading} onClick={onEarlier}>
+        {isLoading ? 'Loading…' : 'Show earlier events'}
+      </Button>
+    </div>
+  )
+}
+
+/** Rows of a helper follow its call while that is open. */
+function itemsOf(rows: readonly Row[], opened: ReadonlyMap<string, boolean>, hasEarlier: boolean): Item[] {
+  const items: Item[] = hasEarlier ? [{ key: 'earlier', depth: 0, row: undefined }] : []
+  const add = (row: Row, depth: number) => {
+    items.push({ key: row.key, depth, row })
+    if (row.kind === 'tool' && opened.get(row.key)) for (const child of row.children) add(child, depth + 1)
+  }
+  for (const row of rows) add(row, 0)
+  return items
+}
+
+/** By how much the first of the rows that are still there has moved; a row goes when it becomes part of an earlier one. */
+function movedPx(held: readonly Held[], items: readonly Item[], sizes: readonly { start: number }[]): number {
+  for (const { key, index, start } of held) {
+    const now = items[index]?.key === key ? index : items.findIndex((item) => item.key === key)
+    const size = sizes[now]
+    if (size) return size.start - start
+  }
+  return 0
+}
+
+/** Until a card was measured. */
+function guessPx(row: Row | undefined): number {
+  switch (row?.kind) {
+    case 'message':
+      return 70
+    case 'tool':
+      return row.output.text === '' ? 28 : 86
+    case 'edit':
+      return 154
+    default:
+      return 28
+  }
+}
+
 function isNearEnd({ scrollHeight, scrollTop, clientHeight }: HTMLElement): boolean {
   return scrollHeight - scrollTop - clientHeight < NEAR_PX
+}
+
+function canScroll(element: HTMLElement | null): boolean {
+  return element !== null && element.scrollHeight > element.clientHeight
 }

@@ -15,8 +15,8 @@ const TYPES: Record<MessageType, string> = {
   guardian_nudge: 'Nudge',
   system: 'System',
 }
-/** What a person says; the others are the server's own. */
-const OFFERED: MessageType[] = ['user_message', 'interrupt']
+/** What a person says; a nudge is the Guardian's own. */
+const OFFERED: MessageType[] = ['user_message', 'system', 'interrupt']
 const CONTENT_CHARS_MAX = 65_536
 const PREVIEW_CHARS = 200
 const SHOWN = 3

@@ -1,27 +1,39 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useEffect, useState, useSyncExternalStore } from 'react'
+import { useCallback, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
 import { openStream } from '../../api/client'
 import { Problem } from '../../api/problem'
 import type { Sandbox, Task } from '../../api/types'
-import { setConnection } from '../../app/live'
-import { Feed } from '../../live/feed'
+import { setConnection, useAtMostEverySecond } from '../../app/live'
+import { factsOf, filesOf } from '../../live/facts'
+import { Feed, type FeedView } from '../../live/feed'
+import type { LogEvent } from '../../live/log'
+import { Rows } from '../../live/rows'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
-import { State } from '../../ui/State'
-import { Ago } from '../../ui/Time'
-import { EventList } from './EventList'
+import { Tabs, type TabItem } from '../../ui/Tabs'
+import { useIsWide } from '../../ui/wide'
+import { Activity } from './Activity'
+import { DetailsTab } from './DetailsTab'
+import { FilesTab } from './FilesTab'
+import { Head } from './Head'
 import { MessageBox } from './MessageBox'
-import { applyLive, eventHistory, sandboxOne, sandboxTask } from './queries'
+import { Outcome } from './Outcome'
+import { applyLive, eventHistory, sandboxCosts, sandboxOne, sandboxTask } from './queries'
+import { Replay } from './Replay'
+import type { SandboxSearch, Tab } from './search'
 import { Summary } from './Summary'
+import { TerminalTab } from './TerminalTab'
 
 const TITLE_CHARS = 120
 
-export function SandboxPage({ id }: { id: string }) {
+type Props = { id: string; search: SandboxSearch; onSearch: (change: SandboxSearch) => void }
+
+export function SandboxPage({ id, search, onSearch }: Props) {
   const sandbox = useQuery(sandboxOne(id))
   const task = useQuery(sandboxTask(id))
-  const title = task.data ? oneLine(task.data.title, TITLE_CHARS) : id
+  const title = task.data ? oneLine(task.data.title, TITLE_CHARS) : oneLine(id, TITLE_CHARS)
 
   useEffect(() => {
     document.title = `${sandbox.data ? `${sandbox.data.status} · ` : ''}${title} · Omoi`
@@ -40,56 +52,96 @@ export function SandboxPage({ id }: { id: string }) {
   }
   return (
     <div className="flex min-h-0 flex-1 flex-col">
-      <Head id={id} title={title} sandbox={sandbox.data} task={task.data} />
       {sandbox.error && <ErrorPanel error={sandbox.error} onRetry={() => void sandbox.refetch()} />}
-      <Events key={id} id={id} />
-      <MessageBox sandboxId={id} isOver={sandbox.data?.status === 'terminated'} />
+      <Live key={id} id={id} title={title} sandbox={sandbox.data} task={task.data} search={search} onSearch={onSearch} />
+      <MessageBox sandboxId={id} isOver={Boolean(sandbox.data?.ended_at)} />
     </div>
   )
 }
 
-type HeadProps = { id: string; title: string; sandbox: Sandbox | undefined; task: Task | null | undefined }
+type LiveProps = Props & { title: string; sandbox: Sandbox | undefined; task: Task | null | undefined }
 
-function Head({ id, title, sandbox, task }: HeadProps) {
+function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
+  const [feed, view] = useFeed(id)
+  const isWide = useIsWide()
+  const [derived] = useState(() => new Rows())
+  // A replay shows everything as it was right after one event.
+  const events = useMemo(() => upTo(view.events, search.at), [view.events, search.at])
+  const rows = useMemo(() => derived.update(events), [derived, events])
+  const facts = useMemo(() => factsOf(events), [events])
+  const files = useMemo(() => filesOf(events), [events])
+
+  const asked = search.tab ?? (isWide ? 'terminal' : 'activity')
+  const tab = isWide && asked === 'activity' ? 'terminal' : asked
+  const tabs: TabItem<Tab>[] = [
+    ...(isWide ? [] : [{ id: 'activity', label: 'Activity' } as const]),
+    { id: 'terminal', label: 'Terminal' },
+    { id: 'files', label: files.length > 0 ? `Files ${files.length}` : 'Files' },
+    { id: 'details', label: 'Details' },
+  ]
+  const onSelect = useCallback(
+    (event: number) => onSearch({ event, ...(!isWide && { tab: 'activity' as const }) }),
+    [onSearch, isWide],
+  )
+  const onFile = useCallback((file: string, event: number | undefined) => onSearch({ tab: 'files', file, ...(event !== undefined && { event }) }), [onSearch])
+
+  const activity = (
+    <Pending view={view} onRetry={() => void feed.start()}>
+      <Activity
+        sandboxId={id}
+        feed={feed}
+        view={view}
+        rows={rows}
+        last={events.at(-1)?.seq ?? 0}
+        kind={search.kinds}
+        selected={search.event}
+        onKind={(kinds) => onSearch({ kinds })}
+        onSelect={onSelect}
+        onFile={onFile}
+      />
+      <Replay events={view.events} at={search.at} onAt={(at) => onSearch({ at })} />
+    </Pending>
+  )
   return (
-    <div className="flex shrink-0 flex-col gap-1 border-b border-line px-4 py-2">
-      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
-        <h1 className="untrusted text-lg font-semibold">{title}</h1>
-        {sandbox && <State state={sandbox.status} />}
+    <>
+      <Head id={id} title={title} sandbox={sandbox} task={task} facts={facts} />
+      {sandbox?.ended_at && <Outcome sandbox={sandbox} task={task} />}
+      <Summary events={view.events} />
+      <div className="flex min-h-0 flex-1">
+        {isWide && (
+          <section aria-label="Activity" className="flex min-h-0 w-[54%] shrink-0 flex-col border-r border-line">
+            {activity}
+          </section>
+        )}
+        <Tabs label="Views of the sandbox" tabs={tabs} chosen={tab} onChoose={(chosen) => onSearch({ tab: chosen })}>
+          {tab === 'activity' && activity}
+          {tab === 'terminal' && <TerminalTab rows={rows} onSelect={onSelect} />}
+          {tab === 'files' && <FilesTab sandboxId={id} files={files} file={search.file} event={search.event} onChoose={onFile} />}
+          {tab === 'details' && <DetailsTab sandbox={sandbox} task={task} />}
+        </Tabs>
       </div>
-      <p className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-muted">
-        <span className="font-mono break-all">{id}</span>
-        {sandbox?.branch_name && <span className="font-mono break-all">{sandbox.branch_name}</span>}
-        {task && (
-          <span>
-            task <span className="font-mono break-all">{task.id}</span> {task.status}
-          </span>
-        )}
-        {sandbox && !sandbox.ended_at && (
-          <span>
-            heartbeat <Ago at={sandbox.last_heartbeat_at} none="none yet" />
-          </span>
-        )}
-        {sandbox?.ended_at && (
-          <span>
-            ended <Ago at={sandbox.ended_at} /> {sandbox.end_reason && `(${oneLine(sandbox.end_reason, 60)})`}
-          </span>
-        )}
-      </p>
-    </div>
+    </>
   )
 }
 
-function Events({ id }: { id: string }) {
+/** The events of the sandbox, followed while the page is open. */
+function useFeed(id: string): [Feed, FeedView] {
   const queries = useQueryClient()
+  const recount = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: sandboxCosts(id).queryKey }))
   const [feed] = useState(
     () =>
       new Feed({
         history: (query) => eventHistory(id, query),
         open: (since, signal) => openStream({ entityIds: [id] }, since, signal),
-        onEvent: (event) => applyLive(queries, id, event),
+        onEvent: (event) => {
+          applyLive(queries, id, event)
+          if (event.event_type === 'SANDBOX_model.call') recount()
+        },
         // What is shown beside the events may have changed unheard.
-        onOpen: () => void queries.invalidateQueries({ queryKey: sandboxOne(id).queryKey }),
+        onOpen: () => {
+          void queries.invalidateQueries({ queryKey: sandboxOne(id).queryKey })
+          recount()
+        },
       }),
   )
   useEffect(() => {
@@ -101,33 +153,22 @@ function Events({ id }: { id: string }) {
   }, [feed])
   const view = useSyncExternalStore(feed.subscribe, feed.view)
   useEffect(() => setConnection(view.stream), [view.stream])
-
-  if (view.isLoading && view.events.length === 0) return <Filler><Skeleton rows={8} label="Loading events" /></Filler>
-  if (view.problem) return <Filler><ErrorPanel error={view.problem} onRetry={() => void feed.start()} /></Filler>
-  if (view.events.length === 0) {
-    return (
-      <Filler>
-        <Empty title="No event yet.">
-          <p>What the agent says and does appears here as it happens.</p>
-        </Empty>
-      </Filler>
-    )
-  }
-  return (
-    <>
-      <Summary events={view.events} />
-      {view.earlier instanceof Problem && <ErrorPanel error={view.earlier} onRetry={() => void feed.loadEarlier()} />}
-      <EventList
-        events={view.events}
-        hasEarlier={view.hasEarlier}
-        isLoadingEarlier={view.earlier === 'loading'}
-        onEarlier={() => void feed.loadEarlier()}
-        onFollow={(isFollowing) => feed.setFollowing(isFollowing)}
-      />
-    </>
-  )
+  return [feed, view]
 }
 
-function Filler({ children }: { children: React.ReactNode }) {
-  return <div className="min-h-0 flex-1 overflow-auto">{children}</div>
+function upTo(events: readonly LogEvent[], at: number | undefined): readonly LogEvent[] {
+  if (at === undefined) return events
+  return events.slice(0, events.findLastIndex((event) => event.seq <= at) + 1)
+}
+
+/** The list, or what stands in for it. */
+function Pending({ view, onRetry, children }: { view: FeedView; onRetry: () => void; children: ReactNode }) {
+  if (view.isLoading && view.events.length === 0) return <Skeleton rows={8} label="Loading events" />
+  if (view.problem) return <ErrorPanel error={view.problem} onRetry={onRetry} />
+  if (view.events.length > 0) return children
+  return (
+    <Empty title="No event yet.">
+      <p>What the agent says and does appears here as it happens.</p>
+    </Empty>
+  )
 }

@@ -60,6 +60,31 @@ export function sandboxTask(id: string) {
   })
 }
 
+/** What its model calls have cost, in all. */
+export function sandboxCosts(id: string) {
+  return queryOptions({
+    queryKey: ['sandbox', id, 'costs'],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/costs', { params: { query: { sandbox_id: id, limit: 1 } }, signal })),
+  })
+}
+
+/** A diff never changes. */
+export function sandboxDiff(id: string, eventId: string) {
+  return queryOptions({
+    queryKey: ['sandbox', id, 'diff', eventId],
+    queryFn: ({ signal }) => {
+      const path = { id, event_id: eventId }
+      return ask(api.GET('/api/v1/sandboxes/{id}/diffs/{event_id}', { params: { path }, signal }))
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+}
+
+export function sandboxStop(id: string) {
+  const body = { reason: 'stopped from its page' }
+  return ask(api.POST('/api/v1/sandboxes/{id}/terminate', { params: { path: { id } }, body }))
+}
+
 export async function eventHistory(id: string, query: HistoryQuery): Promise<StoredEvent[]> {
   const page = await ask(api.GET('/api/v1/sandboxes/{id}/events', { params: { path: { id }, query } }))
   return page.events

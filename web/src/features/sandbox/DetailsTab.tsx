@@ -1,0 +1,81 @@
+import type { ReactNode } from 'react'
+import type { Sandbox, Task } from '../../api/types'
+import { array, text } from '../../live/fields'
+import { nameOf, oneLine, plain } from '../../ui/plain'
+import { whole } from '../../ui/time'
+
+/** What is known of the sandbox and its task, whole: ids, times, layers of isolation, what was kept. */
+export function DetailsTab({ sandbox, task }: { sandbox: Sandbox | undefined; task: Task | null | undefined }) {
+  const layers = array(sandbox?.isolation, 'layers')
+  return (
+    <div className="min-h-0 flex-1 overflow-auto p-3">
+      {task && (
+        <Part title="Task">
+          <Line name="id">{task.id}</Line>
+          <Line name="status">{task.waiting_reason ? `${task.status}: ${plain(task.waiting_reason)}` : task.status}</Line>
+          <Line name="what to do">{plain(task.description)}</Line>
+          <Line name="attempts">{`${task.retry_count + 1} of ${task.max_retries + 1}`}</Line>
+          <Line name="proof">{text(task.result, 'verification')}</Line>
+          <Line name="error">{task.error_message && plain(task.error_message)}</Line>
+        </Part>
+      )}
+      {sandbox && (
+        <Part title="Sandbox">
+          <Line name="id">{sandbox.id}</Line>
+          <Line name="provider">{sandbox.provider}</Line>
+          <Line name="project">{sandbox.project_id}</Line>
+          <Line name="branch">{sandbox.branch_name && nameOf(sandbox.branch_name)}</Line>
+          <Line name="started from">{sandbox.base_commit && nameOf(sandbox.base_commit)}</Line>
+          <Line name="kept">{keptWords(sandbox)}</Line>
+          <Line name="ordered">{time(sandbox.created_at)}</Line>
+          <Line name="started">{time(sandbox.started_at)}</Line>
+          <Line name="ended">{time(sandbox.ended_at)}</Line>
+          <Line name="lease until">{time(sandbox.lease_expires_at)}</Line>
+          <Line name="in the way">{sandbox.place_error && plain(sandbox.place_error)}</Line>
+        </Part>
+      )}
+      {layers.length > 0 && (
+        <Part title="Isolation">
+          {layers.map((layer) => {
+            const name = text(layer, 'layer') ?? ''
+            return (
+              <Line key={name} name={oneLine(name, 60).replaceAll('_', ' ')}>
+                {`${text(layer, 'status') ?? ''}${text(layer, 'detail') ? `: ${plain(text(layer, 'detail') ?? '')}` : ''}`}
+              </Line>
+            )
+          })}
+        </Part>
+      )}
+    </div>
+  )
+}
+
+function keptWords({ kept }: Sandbox): string | undefined {
+  if (!kept) return undefined
+  if (!kept.kept) return 'nothing beyond what it started from'
+  return [kept.ref && nameOf(kept.ref), kept.commit?.slice(0, 12), `${kept.files} ${kept.files === 1 ? 'file' : 'files'}`].filter(Boolean).join(' · ')
+}
+
+function time(at: string | null | undefined): string | undefined {
+  return at ? whole(new Date(at)) : undefined
+}
+
+function Part({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <section className="pb-4">
+      <h2 className="pb-1 text-base font-semibold">{title}</h2>
+      <dl className="grid grid-cols-[8rem_minmax(0,1fr)] gap-x-3 gap-y-0.5">{children}</dl>
+    </section>
+  )
+}
+
+/** Nothing for what is not known. */
+function Line({ name, children }: { name: string; children: string | null | undefined | false }) {
+  if (!children) return null
+  return (
+    <>
+      <dt className="text-subtle">{name}</dt>
+      <dd className="untrusted">{children}</dd>
+    </>
+  )
+}

@@ -1,0 +1,123 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { GitBranch } from 'lucide-react'
+import type { ReactNode } from 'react'
+import type { Sandbox, Task } from '../../api/types'
+import type { Facts } from '../../live/facts'
+import { number, text } from '../../live/fields'
+import { bytes, money, tokens } from '../../ui/figures'
+import { nameOf, oneLine, shortId } from '../../ui/plain'
+import { State } from '../../ui/State'
+import { Ago, Beat } from '../../ui/Time'
+import { Actions } from './Actions'
+import { sandboxCosts } from './queries'
+
+/** How often a worker says that it lives, unless it was told otherwise. */
+const BEAT_MS = 30_000
+
+type Props = { id: string; title: string; sandbox: Sandbox | undefined; task: Task | null | undefined; facts: Facts }
+
+/** What the sandbox is for, how it stands, and what can be done to it. */
+export function Head({ id, title, sandbox, task, facts }: Props) {
+  const costs = useQuery(sandboxCosts(id))
+  const totals = costs.data?.totals
+  const read = totals && totals.input_tokens + totals.cache_read_tokens + totals.cache_write_tokens
+  const isAlive = sandbox?.status === 'running' || sandbox?.status === 'creating'
+  return (
+    <div className="flex shrink-0 flex-col gap-0.5 border-b border-line bg-surface px-4 py-2">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        <h1 className="untrusted line-clamp-2 min-w-0 text-lg font-semibold">{title}</h1>
+        {sandbox && <State state={sandbox.status} />}
+        <span className="flex-1" />
+        {sandbox && <Actions sandbox={sandbox} />}
+      </div>
+      <dl className="flex flex-wrap gap-x-4 gap-y-0.5 text-xs text-muted tabular-nums">
+        <Fact name="sandbox">
+          <span className="font-mono" title={id}>
+            {nameOf(shortId(id))}
+          </span>
+        </Fact>
+        {task && (
+          <Fact name="task">
+            <Link to={`/tasks/${encodeURIComponent(task.id)}` as string} title={task.id} className="font-mono text-accent underline">
+              {nameOf(shortId(task.id))}
+            </Link>
+            {task.retry_count > 0 && ` attempt ${task.retry_count + 1}`}
+          </Fact>
+        )}
+        {sandbox?.branch_name && (
+          <Fact name="branch" icon={<GitBranch size={12} aria-hidden />}>
+            <span className="font-mono break-all">{nameOf(sandbox.branch_name)}</span>
+          </Fact>
+        )}
+        {sandbox && <Isolation sandbox={sandbox} />}
+        {sandbox && isAlive && (
+          <Fact name="heartbeat" shown>
+            <Beat at={sandbox.last_heartbeat_at} everyMs={Math.max(facts.beatMs ?? 0, BEAT_MS)} />
+          </Fact>
+        )}
+        {sandbox?.ended_at && (
+          <Fact name="ended" shown>
+            <Ago at={sandbox.ended_at} /> {sandbox.end_reason && `(${oneLine(sandbox.end_reason, 60).replaceAll('_', ' ')})`}
+          </Fact>
+        )}
+        {isAlive && facts.cores !== undefined && (
+          <Fact name="cpu" shown>
+            {Math.round(facts.cores * 100)} %
+          </Fact>
+        )}
+        {isAlive && facts.memoryBytes !== undefined && (
+          <Fact name="memory" shown>
+            {bytes(facts.memoryBytes)}
+          </Fact>
+        )}
+        {facts.turn !== undefined && (
+          <Fact name="turn" shown>
+            {facts.turn}
+          </Fact>
+        )}
+        {totals && totals.calls > 0 && (
+          <Fact name="tokens">
+            {tokens(read ?? 0)} in · {tokens(totals.output_tokens)} out
+          </Fact>
+        )}
+        {totals && totals.calls > 0 && <Cost spent={totals.cost_usd} task={task} />}
+      </dl>
+    </div>
+  )
+}
+
+function Cost({ spent, task }: { spent: number; task: Task | null | undefined }) {
+  const limit = number(task?.execution_config, 'max_total_cost_usd')
+  return (
+    <Fact name="cost">
+      <span className={limit !== undefined && spent >= limit ? 'text-warn' : ''}>
+        {money(spent)}
+        {limit !== undefined && ` of ${money(limit)}`}
+      </span>
+    </Fact>
+  )
+}
+
+function Isolation({ sandbox }: { sandbox: Sandbox }) {
+  const level = text(sandbox.isolation, 'level')
+  return (
+    <Fact name="isolation" shown>
+      <span className={level !== undefined && level !== 'full' ? 'text-warn' : ''}>
+        {level === undefined ? 'not told' : nameOf(level)} ({sandbox.provider})
+      </span>
+    </Fact>
+  )
+}
+
+type FactProps = { name: string; icon?: ReactNode; shown?: boolean; children: ReactNode }
+
+function Fact({ name, icon, shown = false, children }: FactProps) {
+  return (
+    <div className="flex min-w-0 items-center gap-1">
+      <dt className={shown ? 'text-subtle' : 'sr-only'}>{name}</dt>
+      {icon}
+      <dd className="min-w-0">{children}</dd>
+    </div>
+  )
+}

@@ -1,0 +1,56 @@
+import { CircleCheck, CircleX, CircleSlash, type LucideIcon } from 'lucide-react'
+import type { Sandbox, SandboxStatus, Task } from '../../api/types'
+import { array, flag, text } from '../../live/fields'
+import { nameOf, oneLine } from '../../ui/plain'
+
+const WORDS_CHARS = 300
+
+type Look = { icon: LucideIcon; className: string; words: string }
+
+const LOOKS: Record<SandboxStatus, Look | undefined> = {
+  creating: undefined,
+  running: undefined,
+  completed: { icon: CircleCheck, className: 'bg-ok-soft text-ok', words: 'Completed' },
+  failed: { icon: CircleX, className: 'bg-bad-soft text-bad', words: 'Failed' },
+  lost: { icon: CircleX, className: 'bg-bad-soft text-bad', words: 'Lost: its worker fell silent' },
+  terminated: { icon: CircleSlash, className: 'bg-sunken text-muted', words: 'Stopped' },
+}
+
+/** How it ended, what proves it, and where the work is. */
+export function Outcome({ sandbox, task }: { sandbox: Sandbox; task: Task | null | undefined }) {
+  const look = LOOKS[sandbox.status]
+  if (!look) return null
+  // The task may be with another sandbox by now, and its outcome is that one's.
+  const own = task?.sandbox_id === sandbox.id ? task : undefined
+  const proof = sandbox.status === 'completed' ? proofOf(own) : undefined
+  const isProven = proof === undefined || text(own?.result, 'verification') === 'verified'
+  const Icon = look.icon
+  return (
+    <div role="status" className={`flex shrink-0 flex-wrap items-center gap-x-3 border-b border-line px-4 py-1 ${isProven ? look.className : 'bg-warn-soft text-warn'}`}>
+      <span className="inline-flex items-center gap-1.5 font-medium">
+        <Icon size={14} aria-hidden />
+        {look.words}
+        {proof !== undefined && `, ${proof}`}
+      </span>
+      {own?.error_message && <span className="untrusted">{oneLine(own.error_message, WORDS_CHARS)}</span>}
+      <span className="untrusted text-fg">{keptWords(sandbox)}</span>
+    </div>
+  )
+}
+
+/** Which checks passed, or that none did. */
+function proofOf(task: Task | undefined): string | undefined {
+  const told = text(task?.result, 'verification')
+  const checks = array(task?.result, 'checks')
+  if (told === undefined) return undefined
+  if (checks.length === 0) return `${nameOf(told)}: no check was declared`
+  const passed = checks.filter((check) => flag(check, 'passed') === true).length
+  return `${nameOf(told)}: ${passed} of ${checks.length} checks passed`
+}
+
+function keptWords({ kept }: Sandbox): string {
+  if (!kept) return 'What is kept of its work is not known yet.'
+  if (!kept.kept) return 'There was no work beyond what it started from.'
+  const files = kept.files === 1 ? '1 file' : `${kept.files} files`
+  return `Kept: ${files} on ${nameOf(kept.ref ?? 'its branch')} at ${nameOf(kept.commit?.slice(0, 12) ?? '')}`
+}

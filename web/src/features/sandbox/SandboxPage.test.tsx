@@ -1,0 +1,176 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } from '@tanstack/react-router'
+import { render, screen, waitFor, within } from '@testing-library/react'
+import { userEvent } from '@testing-library/user-event'
+import { useState } from 'react'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { session } from '../../api/session'
+import type { Role, StoredEvent } from '../../api/types'
+import { storedEvent } from '../../test/fakes'
+import { SandboxPage } from './SandboxPage'
+import type { SandboxSearch } from './search'
+
+const DIFF = 'diff --git a/a.rs b/a.rs\n--- a/a.rs\n+++ b/a.rs\n@@ -1 +1 @@\n-before\n+after, whole\n'
+
+let stored: StoredEvent[]
+let posted: [string, unknown][]
+let search: SandboxSearch
+let sandbox: Record<string, unknown>
+
+const task = { id: 'task-1', sandbox_id: 'sbx-1', title: 'Add replay', status: 'running', description: 'd', retry_count: 0, max_retries: 0, execution_config: { max_total_cost_usd: 2 } }
+
+async function answer(input: Request | string): Promise<Response> {
+  const url = new URL(typeof input === 'string' ? input : input.url, 'http://localhost')
+  const path = url.pathname.replace('/api/v1', '')
+  if (input instanceof Request && input.method === 'POST') {
+    posted.push([path, await input.json()])
+    return Response.json({ ...sandbox, message_id: 'msg-1' })
+  }
+  switch (path) {
+    case '/sandboxes/sbx-1':
+      return Response.json(sandbox)
+    case '/sandboxes/sbx-1/task':
+      return Response.json(task)
+    case '/sandboxes/sbx-1/events':
+      return Response.json({ events: stored.toReversed() })
+    case '/sandboxes/sbx-1/messages':
+      return Response.json([])
+    case '/sandboxes/sbx-1/diffs/evt-20':
+      return Response.json({ event_id: 'evt-20', sandbox_id: 'sbx-1', file_path: 'a.rs', full_diff: DIFF })
+    case '/costs':
+      return Response.json({ items: [], totals: { calls: 2, input_tokens: 400, output_tokens: 90, cache_read_tokens: 2_000, cache_write_tokens: 0, cost_usd: 0.42 } })
+    case '/stream':
+      return new Response(new ReadableStream())
+    default:
+      return Response.json({ status: 404, code: 'not_found', detail: path }, { status: 404 })
+  }
+}
+
+function Host() {
+  const [now, setNow] = useState(search)
+  return <SandboxPage id="sbx-1" search={now} onSearch={(change) => setNow(go(change))} />
+}
+
+function go(change: SandboxSearch): SandboxSearch {
+  search = { ...search, ...change }
+  return search
+}
+
+function show(role: Role = 'operator') {
+  session.begin({ token: 'omoi_op_x', name: 'ada', role })
+  const router = createRouter({ routeTree: createRootRoute({ component: Host }), history: createMemoryHistory() })
+  render(
+    <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
+      {/* oxlint-disable-next-line typescript/no-explicit-any -- a router of its own, with none of the page's routes */}
+      <RouterProvider router={router as any} />
+    </QueryClientProvider>,
+  )
+}
+
+beforeEach(() => {
+  search = {}
+  posted = []
+  sandbox = {
+    id: 'sbx-1',
+    task_id: 'task-1',
+    status: 'running',
+    provider: 'local',
+    branch_name: 'feature/\u202eevil',
+    created_at: '2026-11-16T09:00:00Z',
+    last_heartbeat_at: new Date().toISOString(),
+    isolation: { level: 'full', layers: [{ layer: 'seccomp', status: 'yes', detail: 'deny-list' }] },
+    labels: {},
+  }
+  const edit = { file_path: 'a.rs', change_type: 'modified', lines_added: 1, lines_removed: 1, diff_preview: '@@ -1 +1 @@\n-before', full_diff_available: true }
+  stored = [
+    storedEvent(1),
+    storedEvent(2, { event_type: 'agent.file_edited', event_data: edit }),
+    storedEvent(3, { event_type: 'agent.tool_use', event_data: { tool: 'Bash', tool_use_id: 't', input: { command: 'make all' }, turn: 7 } }),
+    storedEvent(4, { event_type: 'command.output', event_data: { command_id: 't', text: 'compiling' } }),
+  ]
+  vi.stubGlobal('fetch', answer)
+})
+
+afterEach(() => session.end())
+
+describe('the page of a sandbox', () => {
+  test('says how it stands', async () => {
+    show()
+    expect(await screen.findByRole('heading', { name: 'Add replay' })).toBeTruthy()
+    expect(await screen.findByText('2.4k in · 90 out')).toBeTruthy()
+    expect(screen.getByText('$0.42 of $2.00')).toBeTruthy()
+    expect(screen.getByText('full (local)')).toBeTruthy()
+    expect(screen.getByText('feature/⟨U+202E⟩evil')).toBeTruthy()
+    expect(await screen.findByText('7')).toBeTruthy()
+  })
+
+  test('shows every command in the terminal', async () => {
+    show()
+    const terminal = await screen.findByRole('region', { name: 'Terminal, read-only' })
+    expect(within(terminal).getByRole('button', { name: /make all/ })).toBeTruthy()
+    expect(within(terminal).getByText('compiling')).toBeTruthy()
+  })
+
+  test('fetches the whole diff of a file when it is opened, and keeps it in the address', async () => {
+    show()
+    await userEvent.click(await screen.findByRole('button', { name: 'Open diff' }))
+    expect(await screen.findByText(/after, whole/)).toBeTruthy()
+    expect(search).toEqual({ tab: 'files', file: 'a.rs', event: 2 })
+  })
+
+  test('shows one kind of events, and all again', async () => {
+    show()
+    await userEvent.click(await screen.findByRole('button', { name: 'Messages' }))
+    expect(screen.getAllByRole('listitem')).toHaveLength(1)
+    expect(search.kinds).toBe('messages')
+    await userEvent.click(screen.getByRole('button', { name: 'All' }))
+    expect(screen.getAllByRole('listitem')).toHaveLength(3)
+  })
+
+  test('goes back to an earlier moment', async () => {
+    search = { at: 3 }
+    show()
+    const back = await screen.findByRole('button', { name: 'One event back' })
+    await waitFor(() => expect(screen.getAllByText(/make all/)).toHaveLength(2))
+    await userEvent.click(back)
+    expect(search.at).toBe(2)
+    expect(screen.queryByText(/make all/)).toBeNull()
+    await userEvent.click(screen.getByRole('button', { name: 'Back to the end' }))
+    expect(search.at).toBeUndefined()
+    expect(screen.getAllByText(/make all/)).toHaveLength(2)
+  })
+
+  test('stops the sandbox after it has said what is kept', async () => {
+    show()
+    await userEvent.click(await screen.findByRole('button', { name: 'Stop' }))
+    const dialog = screen.getByRole('dialog', { name: 'Stop this sandbox?' })
+    expect(dialog.textContent).toContain('Its work is kept first')
+    expect(posted).toEqual([])
+    await userEvent.click(within(dialog).getByRole('button', { name: 'Stop' }))
+    await waitFor(() => expect(posted).toEqual([['/sandboxes/sbx-1/terminate', { reason: 'stopped from its page' }]]))
+    await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull())
+  })
+
+  test('interrupts only when that is confirmed', async () => {
+    show()
+    await userEvent.click(await screen.findByRole('button', { name: 'Interrupt' }))
+    await userEvent.click(within(screen.getByRole('dialog')).getByRole('button', { name: 'Go back' }))
+    expect([posted, screen.queryByRole('dialog')]).toEqual([[], null])
+    await userEvent.click(screen.getByRole('button', { name: 'Interrupt' }))
+    await userEvent.click(within(screen.getByRole('dialog')).getByRole('button', { name: 'Interrupt' }))
+    await waitFor(() => expect(posted).toEqual([['/sandboxes/sbx-1/messages', { content: 'Interrupted by ada.', message_type: 'interrupt' }]]))
+  })
+
+  test('offers nothing to one who may only look', async () => {
+    show('viewer')
+    expect(await screen.findByText(/may look, but not speak/)).toBeTruthy()
+    expect(screen.queryByRole('button', { name: 'Stop' })).toBeNull()
+  })
+
+  test('says how it ended and where the work is', async () => {
+    sandbox = { ...sandbox, status: 'failed', ended_at: '2026-11-16T09:05:00Z', kept: { kept: true, ref: 'refs/preserved/sbx-1', commit: '0123456789abcdef', files: 2, events: 0 } }
+    show()
+    expect(await screen.findByText('Kept: 2 files on refs/preserved/sbx-1 at 0123456789ab')).toBeTruthy()
+    expect(screen.queryByRole('button', { name: 'Stop' })).toBeNull()
+  })
+})
