@@ -14,6 +14,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (3, include_str!("migrations/0003_model_calls.sql")),
     (4, include_str!("migrations/0004_egress.sql")),
     (5, include_str!("migrations/0005_transcript.sql")),
+    (9, include_str!("migrations/0009_sessions.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

@@ -32,6 +32,7 @@ mod project;
 mod result;
 mod rules;
 mod sandbox;
+mod session;
 mod spend;
 mod sqlite;
 mod stream;
@@ -64,6 +65,7 @@ pub use self::{
     place::{Facts, Placed},
     rules::Rules,
     sandbox::SandboxFilter,
+    session::{NewSession, SessionBearer},
     task::TaskFilter,
     token::{Bearer, Hash as TokenHash, hash as token_hash},
     transcript::Session,

@@ -29,6 +29,7 @@ mod project;
 mod restart;
 mod result;
 mod scripted;
+mod session;
 mod task;
 mod ticket;
 mod token;
