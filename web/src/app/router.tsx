@@ -171,5 +171,10 @@ function NotFound() {
 }
 
 function Crash({ error, reset }: ErrorComponentProps) {
-  return <ErrorPanel error={asProblem(error)} onRetry={reset} />
+  const retry = () => {
+    reset()
+    // What failed may be what runs before the page, such as the question who is signed in.
+    void router.invalidate()
+  }
+  return <ErrorPanel error={asProblem(error)} onRetry={retry} />
 }

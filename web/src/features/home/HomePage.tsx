@@ -1,4 +1,4 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { LiveEvent, Sandbox } from '../../api/types'
@@ -9,10 +9,12 @@ import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { Quiet, Section } from '../../ui/Section'
 import { doing, TELLING, type Doing } from './doing'
 import { Begin } from './Begin'
-import { anyProject, costsSince, heldTasks, liveSandboxes, tasksIn, wrongSandboxes } from './queries'
+import { anyProject, costsSince, heldTasks, lastEvents, liveSandboxes, tasksIn, wrongSandboxes } from './queries'
 import { Completed, Running, Wrong } from './rows'
 import { needs, Needs } from './Needs'
 
+/** A page that stays open for days hears of many. */
+const HEARD_MAX = 200
 const COUNTED = 'SANDBOX_model.call'
 /** What changes one of the lists. The rest of what agents report is for the page of one sandbox. */
 const CHANGES = {
@@ -47,8 +49,7 @@ export function HomePage() {
   const wrong = useQuery(wrongSandboxes())
   const costs = useQuery(costsSince(today))
   const projects = useQuery(anyProject())
-  const [acts, setActs] = useState<ReadonlyMap<string, Doing>>(new Map())
-  useHomeStream((id, act) => setActs((old) => new Map(old).set(id, act)))
+  const acts = useActs(live.data?.items ?? [])
 
   const all = [live, held, failed, pending, completed, wrong]
   const error = all.find((query) => query.error)?.error
@@ -100,6 +101,20 @@ export function HomePage() {
   )
 }
 
+/** What each sandbox does: what the stream told last, or what was told before it was open. */
+function useActs(sandboxes: Sandbox[]): ReadonlyMap<string, Doing> {
+  const [heard, setHeard] = useState<ReadonlyMap<string, Doing>>(new Map())
+  useHomeStream((id, act) => setHeard((old) => new Map([...old].slice(-HEARD_MAX)).set(id, act)))
+  const before = useQueries({ queries: sandboxes.map(({ id }) => lastEvents(id)) })
+  const acts = new Map<string, Doing>()
+  sandboxes.forEach(({ id }, n) => {
+    const told = before[n]?.data?.map((event) => doing(event.event_type, event.event_data, event.created_at))
+    const act = heard.get(id) ?? told?.find((one) => one !== undefined)
+    if (act) acts.set(id, act)
+  })
+  return acts
+}
+
 /** Tells what sandboxes do as they do it, and asks for lists again when something in them has changed. */
 function useHomeStream(onAct: (sandbox: string, act: Doing) => void) {
   const queries = useQueryClient()
@@ -109,6 +124,7 @@ function useHomeStream(onAct: (sandbox: string, act: Doing) => void) {
   const refetchCosts = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['costs'] }))
   useLive(CHANGES, (event) => {
     if (event === 'connected') {
+      void queries.invalidateQueries({ queryKey: ['doing'] })
       refetchLists()
       refetchCosts()
       return

@@ -8,6 +8,7 @@ type List<T> = { items: T[]; next?: string | null }
 const LIVE = 50
 const TASKS = 50
 const LATELY = 8
+const TOLD = 20
 
 export function liveSandboxes() {
   return queryOptions({
@@ -54,13 +55,13 @@ export function wrongSandboxes() {
   })
 }
 
-/** The newest events of a sandbox, newest first: enough to tell what it does. */
+/** The newest events of a sandbox but its heartbeats, newest first: enough to tell what it does. */
 export function lastEvents(id: string) {
   return queryOptions({
-    queryKey: ['sandboxes', 'home', 'doing', id],
+    queryKey: ['doing', id],
     queryFn: async ({ signal }) => {
-      const params = { path: { id }, query: { limit: 20 } }
-      return (await ask(api.GET('/api/v1/sandboxes/{id}/events', { params, signal }))).events
+      const params = { path: { id }, query: { limit: TOLD } }
+      return (await ask(api.GET('/api/v1/sandboxes/{id}/trajectory', { params, signal }))).events
     },
     staleTime: Infinity,
   })

@@ -5,8 +5,8 @@ import { usd } from '../../ui/amount'
 import { oneLine, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
-import { doing, type Doing } from './doing'
-import { lastEvents, taskName } from './queries'
+import type { Doing } from './doing'
+import { taskName } from './queries'
 
 const CHARS = 140
 const LATELY = 8
@@ -32,7 +32,9 @@ export function Running({ sandboxes, taskOf, acts }: RunningProps) {
           >
             {oneLine(taskOf(sandbox) ?? shortId(sandbox.id), CHARS)}
           </Link>
-          <Now id={sandbox.id} heard={acts.get(sandbox.id)} />
+          <span className="untrusted min-w-0 flex-1 basis-60 truncate text-muted">
+            {acts.get(sandbox.id)?.words ?? 'nothing to see yet'}
+          </span>
           <span className="text-xs text-muted tabular-nums">{usd(sandbox.cost_usd ?? 0)}</span>
           <span className="text-xs text-muted">
             <Ago at={sandbox.created_at} />
@@ -40,18 +42,6 @@ export function Running({ sandboxes, taskOf, acts }: RunningProps) {
         </li>
       ))}
     </ul>
-  )
-}
-
-/** What the stream told last, or what was told before it was open. */
-function Now({ id, heard }: { id: string; heard: Doing | undefined }) {
-  const { data } = useQuery({ ...lastEvents(id), enabled: heard === undefined })
-  const before = data?.map((event) => doing(event.event_type, event.event_data, event.created_at)).find((act) => act)
-  const act = heard ?? before
-  return (
-    <span className="untrusted min-w-0 flex-1 basis-60 truncate text-muted">
-      {act ? act.words : 'nothing to see yet'}
-    </span>
   )
 }
 
