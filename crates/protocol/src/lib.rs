@@ -17,6 +17,7 @@ pub mod problem;
 pub mod project;
 pub mod result;
 pub mod sandbox;
+pub mod session;
 pub mod spec;
 pub mod task;
 pub mod ticket;

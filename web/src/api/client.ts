@@ -1,4 +1,4 @@
-// The one way to the server: adds the token, turns refusals into `Problem`s, ends the session when it is over.
+// The one way to the server: adds what marks a call of these pages, turns refusals into `Problem`s, ends the session when it is over.
 
 import createClient from 'openapi-fetch'
 import { asProblem, Problem, problemOf } from './problem'
@@ -7,16 +7,11 @@ import { session } from './session'
 
 export const api = createClient<paths>({
   baseUrl: location.origin,
+  credentials: 'same-origin',
+  // The cookie alone would let any page of the same site change things; no other page can send this header.
+  headers: { 'X-Omoi-Csrf': '1' },
   // Looked up at each call, so that a test can put its own in place.
   fetch: (request) => globalThis.fetch(request),
-})
-
-api.use({
-  onRequest({ request }) {
-    const token = session.get()?.token
-    if (token && !request.headers.has('authorization')) request.headers.set('authorization', `Bearer ${token}`)
-    return request
-  },
 })
 
 /** What the call answers; throws a `Problem` when it is refused or not answered. */
@@ -36,7 +31,7 @@ export async function ask<T>(call: Promise<{ data?: T; error?: unknown; response
 export type StreamFilter = { entityTypes?: string[]; entityIds?: string[]; eventTypes?: string[] }
 
 /**
- * Opens the live stream. `EventSource` cannot send the token, so this is a plain request whose body does not end.
+ * Opens the live stream. `EventSource` does not say why it was refused, so this is a plain request whose body does not end.
  * With `since` it begins right behind that position, without it with what happens from now on.
  */
 export async function openStream(
@@ -49,8 +44,9 @@ export async function openStream(
   if (filter.entityIds) query.set('entity_ids', filter.entityIds.join(','))
   if (filter.eventTypes) query.set('event_types', filter.eventTypes.join(','))
   if (since !== undefined) query.set('since', String(since))
-  const headers = { accept: 'text/event-stream', authorization: `Bearer ${session.get()?.token ?? ''}` }
-  const response = await fetch(`/api/v1/stream?${query}`, { headers, signal, cache: 'no-store' })
+  const headers = { accept: 'text/event-stream' }
+  const credentials = 'same-origin'
+  const response = await fetch(`/api/v1/stream?${query}`, { headers, credentials, signal, cache: 'no-store' })
   if (!response.ok) throw refusal(response.status, await response.json().catch(() => undefined))
   if (!response.body) throw new Problem(0, 'no_body', 'The stream came without a body.')
   return response.body

@@ -1,31 +1,14 @@
-// Who is signed in, in this tab: the operator's token and what the server said of it.
+// Who is signed in, as the server said. The proof of it is a cookie that no script can read; nothing is kept here but
+// a name and a role.
 
 import { useSyncExternalStore } from 'react'
-import type { Role } from './types'
+import type { Session } from './types'
 
-export type Session = { token: string; name: string; role: Role }
-
-const KEY = 'omoi.session'
 const listeners = new Set<() => void>()
-let current: Session | null = read()
-
-function read(): Session | null {
-  try {
-    const stored: unknown = JSON.parse(sessionStorage.getItem(KEY) ?? 'null')
-    return typeof stored === 'object' && stored !== null && 'token' in stored ? (stored as Session) : null
-  } catch {
-    return null
-  }
-}
+let current: Session | null = null
 
 function set(next: Session | null) {
   current = next
-  try {
-    if (next) sessionStorage.setItem(KEY, JSON.stringify(next))
-    else sessionStorage.removeItem(KEY)
-  } catch {
-    // Storage may be forbidden; the session then ends with the page.
-  }
   for (const listener of listeners) listener()
 }
 

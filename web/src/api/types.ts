@@ -4,13 +4,18 @@ import type { components } from './schema'
 
 type Schemas = components['schemas']
 
+export type Dependencies = Schemas['Dependencies']
 export type LiveEvent = Schemas['LiveEvent']
 export type Message = Schemas['Message']
 export type MessageState = Schemas['MessageState']
 export type MessageType = Schemas['MessageType']
+export type NewTask = Schemas['NewTask']
+export type Project = Schemas['Project']
+export type ProjectPatch = Schemas['ProjectPatch']
 export type Role = Schemas['Role']
 export type Sandbox = Schemas['Sandbox']
 export type SandboxStatus = Schemas['SandboxStatus']
+export type Session = Schemas['Session']
 export type StoredEvent = Schemas['StoredEvent']
 export type Task = Schemas['Task']
 export type TaskStatus = Schemas['TaskStatus']

@@ -1,20 +1,42 @@
-import { Link, Outlet } from '@tanstack/react-router'
-import { Box, ListTodo, LogOut, Moon, Sun, Wifi, WifiOff } from 'lucide-react'
-import { session, useSession } from '../api/session'
+import { Link, Outlet, useNavigate } from '@tanstack/react-router'
+import { Box, FolderGit2, House, Keyboard, ListTodo, LogOut, Moon, Plus, Sun, Wifi, WifiOff } from 'lucide-react'
+import { useState } from 'react'
+import { asProblem, type Problem } from '../api/problem'
+import { useSession } from '../api/session'
+import { signOut } from '../api/sign'
 import type { StreamState } from '../live/stream'
 import { Banner } from '../ui/panels'
 import { clock } from '../ui/time'
+import { KeyList } from './KeyList'
+import { useKeys } from './keys'
 import { useConnection } from './live'
-import { useTheme } from './theme'
+import { useTheme, type Theme } from './theme'
 
 const NAV = [
+  { to: '/', label: 'Home', icon: House },
   { to: '/sandboxes', label: 'Sandboxes', icon: Box },
   { to: '/tasks', label: 'Tasks', icon: ListTodo },
+  { to: '/projects', label: 'Projects', icon: FolderGit2 },
 ] as const
 
 /** What surrounds every page: navigation on the left, or below on a narrow screen, and the state of the stream. */
 export function Shell() {
   const connection = useConnection()
+  const navigate = useNavigate()
+  const [theme, toggleTheme] = useTheme()
+  const [isListing, setIsListing] = useState(false)
+  const [problem, setProblem] = useState<Problem>()
+  useKeys({
+    'g d': () => void navigate({ to: '/' }),
+    'g x': () => void navigate({ to: '/sandboxes' }),
+    'g t': () => void navigate({ to: '/tasks' }),
+    'g p': () => void navigate({ to: '/projects' }),
+    c: () => void navigate({ to: '/sandboxes/new' }),
+    'alt t': toggleTheme,
+    '?': () => setIsListing(true),
+  })
+  const leave = () => signOut().catch((error: unknown) => setProblem(asProblem(error)))
+
   return (
     <div className="flex h-dvh flex-col-reverse md:flex-row">
       <a
@@ -32,7 +54,8 @@ export function Shell() {
           <Link
             key={to}
             to={to}
-            className="flex min-h-9 flex-1 items-center justify-center gap-2 rounded px-2 text-muted hover:bg-raised hover:text-fg aria-[current=page]:bg-sunken aria-[current=page]:font-medium aria-[current=page]:text-fg md:min-h-8 md:flex-none md:justify-start"
+            activeOptions={{ exact: to === '/' }}
+            className="flex min-h-11 flex-1 flex-col items-center justify-center gap-x-2 rounded px-1 text-2xs text-muted hover:bg-raised hover:text-fg aria-[current=page]:bg-sunken aria-[current=page]:font-medium aria-[current=page]:text-fg md:min-h-8 md:flex-none md:flex-row md:justify-start md:px-2 md:text-sm"
           >
             <Icon size={15} aria-hidden />
             {label}
@@ -44,13 +67,22 @@ export function Shell() {
           <span className="font-semibold md:hidden">Omoi</span>
           <span className="flex-1" />
           {connection && <Connection state={connection} />}
-          <Account />
+          <Link
+            to="/sandboxes/new"
+            className="inline-flex min-h-7 items-center gap-1 rounded border border-line-strong px-2 font-medium hover:bg-raised"
+          >
+            <Plus size={14} aria-hidden />
+            New task
+          </Link>
+          <Account theme={theme} onTheme={toggleTheme} onKeys={() => setIsListing(true)} onLeave={() => void leave()} />
         </header>
         {connection && <NotLive state={connection} />}
+        {problem && <Banner>{problem.message} You are still signed in.</Banner>}
         <main id="main" tabIndex={-1} className="flex min-h-0 flex-1 flex-col outline-none">
           <Outlet />
         </main>
       </div>
+      {isListing && <KeyList onClose={() => setIsListing(false)} />}
     </div>
   )
 }
@@ -103,21 +135,27 @@ function NotLive({ state }: { state: StreamState }) {
   }
 }
 
-function Account() {
+type AccountProps = { theme: Theme; onTheme: () => void; onKeys: () => void; onLeave: () => void }
+
+function Account({ theme, onTheme, onKeys, onLeave }: AccountProps) {
   const who = useSession()
-  const [theme, toggleTheme] = useTheme()
   const ThemeIcon = theme === 'dark' ? Sun : Moon
   return (
     <div className="flex items-center gap-1">
       {who && (
-        <span className="mr-1 max-w-32 truncate text-xs text-muted" title={`${who.name}, ${who.role}`}>
+        <span className="mr-1 hidden max-w-32 truncate text-xs text-muted md:inline" title={`${who.name}, ${who.role}`}>
           {who.name}
         </span>
       )}
-      <IconButton label={theme === 'dark' ? 'Light theme' : 'Dark theme'} onClick={toggleTheme}>
+      <IconButton label={theme === 'dark' ? 'Light theme' : 'Dark theme'} onClick={onTheme}>
         <ThemeIcon size={15} aria-hidden />
       </IconButton>
-      <IconButton label="Sign out" onClick={session.end}>
+      <span className="hidden md:contents">
+        <IconButton label="Keys" onClick={onKeys}>
+          <Keyboard size={15} aria-hidden />
+        </IconButton>
+      </span>
+      <IconButton label="Sign out" onClick={onLeave}>
         <LogOut size={15} aria-hidden />
       </IconButton>
     </div>

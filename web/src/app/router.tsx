@@ -12,11 +12,18 @@ import {
 import { lazy, Suspense, useCallback } from 'react'
 import { asProblem } from '../api/problem'
 import { session } from '../api/session'
+import { resumeSession } from '../api/sign'
+import { HomePage } from '../features/home/HomePage'
+import { NewProjectPage } from '../features/project/NewProjectPage'
+import { ProjectListPage } from '../features/project/ProjectListPage'
+import { ProjectPage } from '../features/project/ProjectPage'
 import { SandboxListPage } from '../features/sandbox/SandboxListPage'
 import { asSandboxSearch, type SandboxSearch } from '../features/sandbox/search'
 import { SignIn } from '../features/session/SignIn'
 import { asTaskStatus } from '../features/task/status'
+import { NewTaskPage } from '../features/task/NewTaskPage'
 import { TaskListPage } from '../features/task/TaskListPage'
+import { TaskPage } from '../features/task/TaskPage'
 import { Page } from '../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../ui/panels'
 import { Shell } from './Shell'
@@ -41,18 +48,13 @@ const shell = createRoute({
   getParentRoute: () => root,
   id: 'shell',
   component: Shell,
-  beforeLoad: ({ location }) => {
-    if (!session.get()) throw redirect({ to: '/login', search: location.href === '/' ? {} : { next: location.href } })
+  beforeLoad: async ({ location }) => {
+    if (await resumeSession()) return
+    throw redirect({ to: '/login', search: location.href === '/' ? {} : { next: location.href } })
   },
 })
 
-const home = createRoute({
-  getParentRoute: () => shell,
-  path: '/',
-  beforeLoad: () => {
-    throw redirect({ to: '/sandboxes' })
-  },
-})
+const home = createRoute({ getParentRoute: () => shell, path: '/', component: HomePage })
 
 const sandboxes = createRoute({
   getParentRoute: () => shell,
@@ -81,6 +83,49 @@ const sandbox = createRoute({
   },
 })
 
+const newTask = createRoute({
+  getParentRoute: () => shell,
+  path: '/sandboxes/new',
+  validateSearch: (search): { project?: string } =>
+    typeof search.project === 'string' ? { project: search.project } : {},
+  component: function NewTaskRoute() {
+    const navigate = useNavigate()
+    const onStarted = (id: string) => void navigate({ to: '/sandboxes/$id', params: { id } })
+    return <NewTaskPage project={newTask.useSearch().project} onStarted={onStarted} />
+  },
+})
+
+const task = createRoute({
+  getParentRoute: () => shell,
+  path: '/tasks/$id',
+  component: function TaskRoute() {
+    const navigate = useNavigate()
+    const { id } = task.useParams()
+    const onStarted = (sandboxId: string) => void navigate({ to: '/sandboxes/$id', params: { id: sandboxId } })
+    return <TaskPage key={id} id={id} onStarted={onStarted} />
+  },
+})
+
+const projects = createRoute({ getParentRoute: () => shell, path: '/projects', component: ProjectListPage })
+
+const newProject = createRoute({
+  getParentRoute: () => shell,
+  path: '/projects/new',
+  component: function NewProjectRoute() {
+    const navigate = useNavigate()
+    return <NewProjectPage onDone={(id) => void navigate({ to: '/projects/$id', params: { id } })} />
+  },
+})
+
+const project = createRoute({
+  getParentRoute: () => shell,
+  path: '/projects/$id',
+  component: function ProjectRoute() {
+    const { id } = project.useParams()
+    return <ProjectPage key={id} id={id} />
+  },
+})
+
 const tasks = createRoute({
   getParentRoute: () => shell,
   path: '/tasks',
@@ -102,8 +147,10 @@ const tasks = createRoute({
 
 const unknown = createRoute({ getParentRoute: () => shell, path: '$', component: NotFound })
 
+const PAGES = [home, sandboxes, newTask, sandbox, tasks, task, projects, newProject, project, unknown] as const
+
 export const router = createRouter({
-  routeTree: root.addChildren([signIn, shell.addChildren([home, sandboxes, sandbox, tasks, unknown])]),
+  routeTree: root.addChildren([signIn, shell.addChildren(PAGES)]),
   defaultErrorComponent: Crash,
 })
 
@@ -129,8 +176,8 @@ function NotFound() {
   return (
     <Page title="No such page">
       <Empty title="There is nothing at this address.">
-        <Link to="/sandboxes" className="text-accent underline">
-          All sandboxes
+        <Link to="/" className="text-accent underline">
+          Home
         </Link>
       </Empty>
     </Page>
@@ -138,5 +185,10 @@ function NotFound() {
 }
 
 function Crash({ error, reset }: ErrorComponentProps) {
-  return <ErrorPanel error={asProblem(error)} onRetry={reset} />
+  const retry = () => {
+    reset()
+    // What failed may be what runs before the page, such as the question who is signed in.
+    void router.invalidate()
+  }
+  return <ErrorPanel error={asProblem(error)} onRetry={retry} />
 }

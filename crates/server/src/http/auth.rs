@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     net::{IpAddr, SocketAddr},
     num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -14,11 +14,13 @@ use axum::{
     http::{HeaderMap, header, request::Parts},
 };
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use jiff::Timestamp;
 use omoi_protocol::{Role, SandboxId};
 
 use super::{
     Api,
     problem::{ApiError, ApiResult},
+    session,
 };
 use crate::{
     config,
@@ -38,12 +40,18 @@ impl FromRequestParts<Api> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-        let from = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-        let secret = bearer(&parts.headers);
-        let bearer = api.gate.admit(&api.store, secret, from, api.clock.now()).await?;
+        let secret = Secret::of(&parts.headers);
+        if let Some(Secret::Session(_)) = secret {
+            session::from_own_page(parts)?;
+        }
+        let bearer = api.gate.admit_by(&api.store, secret, address(parts), api.clock.now()).await?;
         through_own_door(parts.extensions.get(), &bearer)?;
         Ok(Self(bearer))
     }
+}
+
+pub fn address(parts: &Parts) -> Option<IpAddr> {
+    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
 }
 
 /// What comes through the door of a sandbox speaks for that sandbox, whatever other token was found inside.
@@ -154,6 +162,45 @@ impl Caller {
     }
 }
 
+/// What a request shows to prove who sent it. A cookie counts only where nothing else is shown.
+#[derive(Clone)]
+pub enum Secret {
+    Token(String),
+    Session(String),
+}
+
+impl Secret {
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
+        if headers.contains_key(header::AUTHORIZATION) {
+            return bearer(headers).map(|secret| Self::Token(secret.to_owned()));
+        }
+        session::cookie(headers).map(|secret| Self::Session(secret.to_owned()))
+    }
+
+    fn key(&self) -> Key {
+        match self {
+            Self::Token(secret) => Key::Token(token_hash(secret)),
+            Self::Session(secret) => Key::Session(token_hash(secret)),
+        }
+    }
+}
+
+/// A token in a cookie is no session, and a session in a header no token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Token(TokenHash),
+    Session(TokenHash),
+}
+
+/// What is known of a secret.
+#[derive(Clone)]
+struct Known {
+    bearer: Arc<Bearer>,
+    /// When the next use of a session should be noted.
+    moves_on_at: Option<Timestamp>,
+    at: Instant,
+}
+
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, secret) = value.split_once(' ')?;
@@ -162,8 +209,8 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// Knows tokens for a moment, and limits how fast each may call and how often an address may be wrong.
 pub struct Gate {
-    believed: Mutex<HashMap<TokenHash, (Arc<Bearer>, Instant)>>,
-    per_token: Option<DefaultKeyedRateLimiter<TokenHash>>,
+    believed: Mutex<HashMap<Key, Known>>,
+    per_token: Option<DefaultKeyedRateLimiter<Key>>,
     wrong: DefaultKeyedRateLimiter<IpAddr>,
 }
 
@@ -179,57 +226,108 @@ impl Gate {
         }
     }
 
+    /// By a token alone.
     pub async fn admit(
         &self,
         store: &Store,
         secret: Option<&str>,
         from: Option<IpAddr>,
-        now: jiff::Timestamp,
+        now: Timestamp,
+    ) -> ApiResult<Arc<Bearer>> {
+        let secret = secret.map(|secret| Secret::Token(secret.to_owned()));
+        self.admit_by(store, secret, from, now).await
+    }
+
+    pub async fn admit_by(
+        &self,
+        store: &Store,
+        secret: Option<Secret>,
+        from: Option<IpAddr>,
+        now: Timestamp,
     ) -> ApiResult<Arc<Bearer>> {
         let Some(secret) = secret else {
             let detail =
                 "send a token in the header `Authorization: Bearer …`; `omoi token create` makes one";
             return Err(ApiError::unauthorized("token_missing", detail));
         };
-        let hash = token_hash(secret);
-        let Some(bearer) = self.bearer(store, &hash).await? else {
-            return Err(self.refuse(from));
-        };
-        if bearer.ended_at().is_some_and(|end| end <= now) {
-            return Err(match &*bearer {
-                Bearer::Sandbox { .. } => Error::TokenEnded.into(),
-                Bearer::Operator { .. } => ApiError::unauthorized("token_expired", "the token has expired"),
-            });
+        let key = secret.key();
+        let known = self.welcome(store, key, from, now).await?;
+        if let (Key::Session(hash), Some(at)) = (key, known.moves_on_at)
+            && at <= now
+        {
+            store.session_move_on(&hash).await?;
+            self.lock().remove(&key);
         }
         match &self.per_token {
-            Some(limiter) if limiter.check_key(&hash).is_err() => {
+            Some(limiter) if limiter.check_key(&key).is_err() => {
                 let detail = "the token calls faster than limits.requests_per_second allows";
                 Err(ApiError::too_many("rate_limited", detail, Duration::from_secs(1)))
             }
-            _ => Ok(bearer),
+            _ => Ok(known.bearer),
         }
     }
 
-    async fn bearer(&self, store: &Store, hash: &TokenHash) -> Result<Option<Arc<Bearer>>, Error> {
-        let known = self.believed.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned();
-        if let Some((bearer, at)) = known
-            && at.elapsed() < BELIEVED
-        {
-            return Ok(Some(bearer));
+    /// Whether a secret that was good has ended since; to ask is no use of it. As long as nobody can say, it has not.
+    pub async fn has_ended(&self, store: &Store, secret: &Secret, now: Timestamp) -> bool {
+        let known = self.welcome(store, secret.key(), None, now).await;
+        known.is_err_and(|refused| refused.blames_the_token())
+    }
+
+    async fn welcome(
+        &self,
+        store: &Store,
+        key: Key,
+        from: Option<IpAddr>,
+        now: Timestamp,
+    ) -> ApiResult<Known> {
+        let Some(known) = self.known(store, key).await? else {
+            return Err(match key {
+                Key::Token(_) => self.refuse(from),
+                Key::Session(_) => session_ended(),
+            });
+        };
+        if known.bearer.ended_at().is_none_or(|end| end > now) {
+            return Ok(known);
         }
-        let found = store.token_bearer(hash).await?.map(Arc::new);
-        let mut believed = self.believed.lock().unwrap_or_else(PoisonError::into_inner);
+        Err(match (key, &*known.bearer) {
+            (Key::Session(_), _) => session_ended(),
+            (Key::Token(_), Bearer::Sandbox { .. }) => Error::TokenEnded.into(),
+            (Key::Token(_), Bearer::Operator { .. }) => {
+                ApiError::unauthorized("token_expired", "the token has expired")
+            }
+        })
+    }
+
+    async fn known(&self, store: &Store, key: Key) -> Result<Option<Known>, Error> {
+        let known = self.lock().get(&key).cloned();
+        if let Some(known) = known
+            && known.at.elapsed() < BELIEVED
+        {
+            return Ok(Some(known));
+        }
+        let found = match key {
+            Key::Token(hash) => store.token_bearer(&hash).await?.map(|bearer| (bearer, None)),
+            Key::Session(hash) => {
+                store.session_bearer(&hash).await?.map(|found| (found.bearer, Some(found.moves_on_at)))
+            }
+        };
+        let found = found.map(|(bearer, moves_on_at)| Known {
+            bearer: Arc::new(bearer),
+            moves_on_at,
+            at: Instant::now(),
+        });
+        let mut believed = self.lock();
         match &found {
-            Some(bearer) => {
+            Some(known) => {
                 if believed.len() >= BELIEVED_MAX {
-                    believed.retain(|_, (_, at)| at.elapsed() < BELIEVED);
+                    believed.retain(|_, known| known.at.elapsed() < BELIEVED);
                 }
                 if believed.len() < BELIEVED_MAX {
-                    believed.insert(*hash, (bearer.clone(), Instant::now()));
+                    believed.insert(key, known.clone());
                 }
             }
             None => {
-                believed.remove(hash);
+                believed.remove(&key);
             }
         }
         Ok(found)
@@ -237,7 +335,11 @@ impl Gate {
 
     /// Forgets what it knows, so that a revoked token is refused at once.
     pub fn forget(&self) {
-        self.believed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
+        self.believed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn refuse(&self, from: Option<IpAddr>) -> ApiError {
@@ -247,4 +349,8 @@ impl Gate {
         }
         ApiError::unauthorized("token_wrong", "the token is not known here, or was revoked")
     }
+}
+
+fn session_ended() -> ApiError {
+    ApiError::unauthorized("session_ended", "the session has ended; sign in again")
 }

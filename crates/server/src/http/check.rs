@@ -11,6 +11,7 @@ use omoi_protocol::{
     project::{NewProject, ProjectPatch},
     result::NewResult,
     sandbox::{AttachSandbox, NewCommand, NewSandbox, SESSION_ID_CHARS_MAX, TaskComplete, TranscriptPart},
+    session::NewSession,
     task::{DependencyList, NewTask, Reason, SetTimeout, TaskPatch},
     ticket::{NewTicket, TicketPatch},
     token::NewToken,
@@ -310,5 +311,11 @@ impl Valid for NewResult {
 impl Valid for NewToken {
     fn check(&self) -> Result<(), String> {
         text("name", &self.name, 1, 200)
+    }
+}
+
+impl Valid for NewSession {
+    fn check(&self) -> Result<(), String> {
+        text("token", &self.token, 1, 500)
     }
 }

@@ -71,22 +71,31 @@ fn method_not_allowed(method: &Method, path: &str, mut refused: Response) -> Res
 
 /// A page of another site can make a browser call a loopback server, but not under a name that is ours.
 fn admissible(api: &Api, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
-    let host =
-        headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(uri.host()).unwrap_or_default();
+    let host = host_of(headers, uri);
     if !api.is_own_host(name_of(host)) {
         let detail = format!(
             "the request is addressed to {host:?}; add the name to server.allowed_hosts if it is ours"
         );
         return Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "host_refused", detail));
     }
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
-    let origin = origin.to_str().unwrap_or_default();
-    let own = origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(host));
-    if own || api.allowed_origins.iter().any(|allowed| allowed == origin) {
+    let Some(origin) = foreign_origin(headers, uri) else { return Ok(()) };
+    if api.allowed_origins.iter().any(|allowed| allowed == origin) {
         return Ok(());
     }
     let detail = format!("a page of {origin:?} may not call this server; see server.allowed_origins");
     Err(ApiError::forbidden("origin_refused", detail))
+}
+
+/// The site whose page makes the request, if it says so and is not this server.
+pub fn foreign_origin<'a>(headers: &'a HeaderMap, uri: &Uri) -> Option<&'a str> {
+    let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
+    let host = host_of(headers, uri);
+    let own = origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(host));
+    (!own).then_some(origin)
+}
+
+fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
+    headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(uri.host()).unwrap_or_default()
 }
 
 /// Without the port.

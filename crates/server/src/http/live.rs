@@ -1,13 +1,13 @@
 //! The live stream, as WebSocket and as server-sent events: stored events from a position on, without gap or repeat.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     extract::{
-        ConnectInfo, FromRequestParts, Request, State,
+        FromRequestParts, Request, State,
         ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade},
     },
-    http::HeaderMap,
+    http::{HeaderMap, header},
     response::{
         IntoResponse, Response,
         sse::{Event, KeepAlive, Sse},
@@ -23,9 +23,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
-    auth::{self, Caller},
+    auth::{self, Caller, Secret},
     extract::Query,
     problem::{ApiError, ApiResult},
+    session,
 };
 use crate::bus::{Live, Viewer};
 
@@ -125,7 +126,7 @@ async fn stream_events(
     let seat = seat(&api)?;
     let viewer = viewer(&api, resumed).await?;
     let every = api.live.ping_interval;
-    let secret = auth::bearer(&headers).map(str::to_owned);
+    let secret = Secret::of(&headers);
     let (batches, taken) = mpsc::channel(1);
     tokio::spawn(Session { viewer, filter: Filter::new(&query), secret, api, _seat: seat }.feed(batches));
     let events = stream::unfold(taken, async |mut taken| {
@@ -149,12 +150,20 @@ async fn ws_events(
     request: Request,
 ) -> ApiResult<Response> {
     let (mut parts, _) = request.into_parts();
-    let from = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    let secret = auth::bearer(&parts.headers).map(str::to_owned).or(query.token.clone());
+    let from = auth::address(&parts);
+    let named = query.token.clone().map(Secret::Token);
+    let secret = if parts.headers.contains_key(header::AUTHORIZATION) {
+        Secret::of(&parts.headers).or(named)
+    } else {
+        named.or_else(|| Secret::of(&parts.headers))
+    };
+    if let Some(Secret::Session(_)) = secret {
+        session::from_own_page(&parts)?;
+    }
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &api).await.map_err(|bad| {
         ApiError::new(axum::http::StatusCode::BAD_REQUEST, "not_a_websocket", bad.body_text())
     })?;
-    let admitted = api.gate.admit(&api.store, secret.as_deref(), from, api.clock.now()).await;
+    let admitted = api.gate.admit_by(&api.store, secret.clone(), from, api.clock.now()).await;
     match admitted.and_then(|bearer| Caller::new(bearer).viewer().map(|_| ())) {
         Ok(()) => {}
         Err(refused) if refused.blames_the_token() => {
@@ -180,7 +189,7 @@ fn close(code: u16, reason: &str) -> Message {
 struct Session {
     viewer: Viewer,
     filter: Filter,
-    secret: Option<String>,
+    secret: Option<Secret>,
     api: Api,
     _seat: OwnedSemaphorePermit,
 }
@@ -193,7 +202,7 @@ impl Session {
             let rows = tokio::select! {
                 rows = self.viewer.next(BATCH) => rows,
                 _ = look.tick() => {
-                    if is_unwelcome(&self.api, self.secret.as_deref()).await {
+                    if self.is_unwelcome().await {
                         return;
                     }
                     continue;
@@ -211,6 +220,14 @@ impl Session {
                 Ok(Err(_)) => return,
                 Err(_) => return self.dropped(),
             }
+        }
+    }
+
+    /// Whether what opened the stream has ended since.
+    async fn is_unwelcome(&self) -> bool {
+        match &self.secret {
+            Some(secret) => self.api.gate.has_ended(&self.api.store, secret, self.api.clock.now()).await,
+            None => true,
         }
     }
 
@@ -240,7 +257,7 @@ impl Session {
                     Some(Ok(_)) => continue,
                 },
                 _ = ping.tick() => {
-                    if is_unwelcome(&self.api, self.secret.as_deref()).await {
+                    if self.is_unwelcome().await {
                         break Some(close(UNAUTHORIZED, "the token has ended"));
                     }
                     vec![Message::text(r#"{"type":"ping"}"#)]
@@ -285,10 +302,4 @@ impl Session {
         };
         Message::text(answer.to_string())
     }
-}
-
-/// Whether the token that opened a stream has ended since. As long as nobody can say, it has not.
-async fn is_unwelcome(api: &Api, secret: Option<&str>) -> bool {
-    let admitted = api.gate.admit(&api.store, secret, None, api.clock.now()).await;
-    admitted.is_err_and(|refused| refused.blames_the_token())
 }

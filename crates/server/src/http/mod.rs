@@ -25,6 +25,7 @@ mod openapi;
 mod pages;
 mod project;
 mod sandbox;
+mod session;
 mod task;
 mod ticket;
 mod token;
@@ -68,6 +69,8 @@ pub struct Shared {
     pub wake: Arc<Notify>,
     pub stop: CancellationToken,
     pub allowed_origins: Vec<String>,
+    /// Whether browsers reach the server by https, so that its cookie must not go any other way.
+    pub is_https: bool,
     /// Whether projects may ask for an open network.
     pub open_allowed: bool,
     own_hosts: Vec<String>,
@@ -103,6 +106,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(agent::routes())
         .merge(artifact::routes())
         .merge(token::routes())
+        .merge(session::routes())
         .merge(cost::routes())
         .merge(live::routes())
         .merge(openapi::routes())
@@ -129,6 +133,7 @@ pub fn router(config: Config, parts: Parts) -> Router {
         viewers: Arc::new(Semaphore::new(config.limits.viewers_max)),
         long_poll_max: config.message.long_poll_max,
         open_allowed: config.egress.open_allowed,
+        is_https: config.server.public_url.as_ref().is_some_and(|url| url.starts_with("https://")),
         limits: config.limits,
         live: config.live,
         allowed_origins: config.server.allowed_origins,

@@ -12,12 +12,12 @@ use utoipa::{
     openapi::{
         ContentBuilder, Ref, RefOr, ResponseBuilder,
         path::Operation,
-        security::{Http, HttpAuthScheme, SecurityScheme},
+        security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme},
     },
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Api, described, health};
+use super::{Api, described, health, session};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -26,7 +26,7 @@ use super::{Api, described, health};
         description = "Runs coding agents in isolated sandboxes, watches them while they work, and hands back proven branches.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
-    security(("token" = []))
+    security(("token" = []), ("session" = []))
 )]
 struct Document;
 
@@ -51,6 +51,11 @@ pub fn openapi_json() -> String {
     Problem::schemas(&mut schemas);
     components.schemas.extend(schemas);
     components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    let cookie = ApiKeyValue::with_description(
+        session::COOKIE,
+        "Of a browser that is signed in; changes need the header `X-Omoi-Csrf: 1` as well",
+    );
+    components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
     for item in api.paths.paths.values_mut() {
         item.get.iter_mut().for_each(|operation| finish(operation, Changes::Nothing));
         let changing = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];

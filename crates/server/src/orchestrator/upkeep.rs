@@ -15,6 +15,7 @@ pub struct Report {
     pub messages_expired: usize,
     pub agents_degraded: usize,
     pub calls_lost: usize,
+    pub sessions_ended: usize,
 }
 
 pub async fn upkeep(store: &Store) -> Result<Report, Error> {
@@ -25,5 +26,6 @@ pub async fn upkeep(store: &Store) -> Result<Report, Error> {
         messages_expired: store.message_expire(LIMIT).await?,
         agents_degraded: store.agent_degrade(LIMIT).await?,
         calls_lost: store.call_sweep(LIMIT).await?,
+        sessions_ended: store.session_sweep(LIMIT).await?,
     })
 }

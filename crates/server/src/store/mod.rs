@@ -39,6 +39,7 @@ mod proof;
 mod result;
 mod rules;
 mod sandbox;
+mod session;
 mod spend;
 mod sqlite;
 mod stream;
@@ -76,6 +77,7 @@ pub use self::{
     proof::Owed,
     rules::Rules,
     sandbox::SandboxFilter,
+    session::{NewSession, SessionBearer},
     task::TaskFilter,
     token::{Bearer, Hash as TokenHash, hash as token_hash},
     transcript::Session,

@@ -41,7 +41,7 @@ pub fn hash(secret: &str) -> Hash {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-fn generate(prefix: &str) -> Result<String, Error> {
+pub(super) fn generate(prefix: &str) -> Result<String, Error> {
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::Unavailable(format!("no random numbers from the system: {error}")))?;

@@ -34,6 +34,7 @@ mod proof;
 mod restart;
 mod result;
 mod scripted;
+mod session;
 mod supervise;
 mod task;
 mod ticket;

@@ -33,14 +33,14 @@ function message(change: Partial<Message>): Message {
 
 async function answer(request: Request): Promise<Response> {
   if (request.method === 'GET') return Response.json(stored)
-  posted.push([request.headers.get('authorization'), await request.json()])
+  posted.push([request.headers.get('x-omoi-csrf'), await request.json()])
   if (refusal) return refusal
   stored = [message({})]
   return Response.json({ status: 'queued', message_id: 'msg-1', sandbox_id: 'sbx-1' })
 }
 
 function show(role: Role = 'operator', isOver = false) {
-  session.begin({ token: 'omoi_op_x', name: 'ada', role })
+  session.begin({ name: 'ada', role })
   queries = new QueryClient({ defaultOptions: { queries: { retry: false } } })
   render(
     <QueryClientProvider client={queries}>
@@ -65,7 +65,7 @@ describe('the message box', () => {
     await userEvent.type(box, 'use the old column')
     await userEvent.selectOptions(screen.getByLabelText('Type'), 'Interrupt')
     await userEvent.click(screen.getByRole('button', { name: 'Send' }))
-    expect(posted).toEqual([['Bearer omoi_op_x', { content: 'use the old column', message_type: 'interrupt' }]])
+    expect(posted).toEqual([['1', { content: 'use the old column', message_type: 'interrupt' }]])
     expect(await screen.findByText('queued')).toBeTruthy()
     expect((box as HTMLTextAreaElement).value).toBe('')
 

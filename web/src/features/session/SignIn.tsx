@@ -1,10 +1,9 @@
 import { useState, type FormEvent } from 'react'
-import { api, ask } from '../../api/client'
 import { asProblem, Problem } from '../../api/problem'
-import { session } from '../../api/session'
+import { signIn } from '../../api/sign'
 import { Button } from '../../ui/Button'
 
-/** Asks for an operator's token and keeps it for this tab once the server knows it. */
+/** Asks for an operator's token, shows it to the server once and forgets it. */
 export function SignIn({ onDone }: { onDone: () => void }) {
   const [problem, setProblem] = useState<Problem>()
   const [isBusy, setIsBusy] = useState(false)
@@ -16,6 +15,8 @@ export function SignIn({ onDone }: { onDone: () => void }) {
     setIsBusy(true)
     setProblem(undefined)
     try {
+      // The browser's own words for what no token holds help nobody.
+      if (!/^[\x21-\x7e]+$/.test(token)) throw new Problem(422, 'token_form', 'A token is letters, digits and underscores.')
       await signIn(token)
       onDone()
     } catch (error) {
@@ -53,8 +54,8 @@ export function SignIn({ onDone }: { onDone: () => void }) {
           className="h-8 rounded border border-line-strong bg-sunken px-2 font-mono"
         />
         <p id="token-hint" className="text-xs text-muted">
-          The server shows one on its first start; <code className="font-mono">omoi token create</code> makes more. It is
-          kept for this tab only.
+          The server shows one on its first start; <code className="font-mono">omoi token create</code> makes more. This
+          browser stays signed in for twelve hours after its last use.
         </p>
         <Button look="main" type="submit" disabled={isBusy}>
           {isBusy ? 'Signing in…' : 'Sign in'}
@@ -62,14 +63,4 @@ export function SignIn({ onDone }: { onDone: () => void }) {
       </form>
     </main>
   )
-}
-
-async function signIn(token: string) {
-  // A header holds no other characters, and the browser's own words for that help nobody.
-  if (!/^[\x21-\x7e]+$/.test(token)) throw new Problem(422, 'token_form', 'A token is letters, digits and underscores.')
-  const who = await ask(api.GET('/api/v1/whoami', { headers: { authorization: `Bearer ${token}` } }))
-  if (who.kind !== 'operator' || !who.role) {
-    throw new Problem(403, 'not_an_operator', 'This is the token of a sandbox; the pages need an operator’s.')
-  }
-  session.begin({ token, name: who.name, role: who.role })
 }

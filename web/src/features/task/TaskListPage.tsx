@@ -49,9 +49,9 @@ export function TaskListPage({ status, onStatus }: Props) {
           {status ? (
             <Button onClick={() => onStatus(undefined)}>Show all tasks</Button>
           ) : (
-            <p>
-              Make one with <code className="font-mono">omoi task create</code>.
-            </p>
+            <Link to="/sandboxes/new" className="text-accent underline">
+              Start the first one
+            </Link>
           )}
         </Empty>
       )}
@@ -102,7 +102,9 @@ function Row({ task }: { task: Task }) {
         <State state={task.status} />
       </td>
       <td className="px-2 py-1.5">
-        <p className="untrusted">{oneLine(task.title, 500)}</p>
+        <Link to="/tasks/$id" params={{ id: task.id }} className="untrusted hover:underline">
+          {oneLine(task.title, 500)}
+        </Link>
         <Note task={task} />
         <p className="md:hidden">{sandbox}</p>
       </td>

@@ -1,0 +1,159 @@
+import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { LiveEvent, Sandbox } from '../../api/types'
+import { useAtMostEverySecond, useLive } from '../../app/live'
+import { count, usd } from '../../ui/amount'
+import { Page } from '../../ui/Page'
+import { ErrorPanel, Skeleton } from '../../ui/panels'
+import { Quiet, Section } from '../../ui/Section'
+import { doing, TELLING, type Doing } from './doing'
+import { Begin } from './Begin'
+import { anyProject, costsSince, heldTasks, lastEvents, liveSandboxes, tasksIn, wrongSandboxes } from './queries'
+import { Completed, Running, Wrong } from './rows'
+import { needs, Needs } from './Needs'
+
+/** A page that stays open for days hears of many. */
+const HEARD_MAX = 200
+const COUNTED = 'SANDBOX_model.call'
+/** What changes one of the lists. The rest of what agents report is for the page of one sandbox. */
+const CHANGES = {
+  eventTypes: [
+    ...TELLING.map((type) => `SANDBOX_${type}`),
+    COUNTED,
+    'SANDBOX_ATTACHED',
+    'SANDBOX_SPAWNED',
+    'SANDBOX_FAILED',
+    'SANDBOX_ENDED',
+    'TASK_CREATED',
+    'TASK_STATUS_CHANGED',
+    'TASK_ASSIGNED',
+    'TASK_STARTED',
+    'TASK_COMPLETED',
+    'TASK_FAILED',
+    'TASK_CANCELLED',
+    'TASK_UPDATED',
+    'TASK_WAITING',
+    'TASK_RETRY_SCHEDULED',
+    'PROJECT_CREATED',
+  ],
+}
+
+export function HomePage() {
+  const [today] = useState(startOfDay)
+  const live = useQuery(liveSandboxes())
+  const held = useQuery(heldTasks())
+  const failed = useQuery(tasksIn('failed'))
+  const pending = useQuery(tasksIn('pending'))
+  const completed = useQuery(tasksIn('completed'))
+  const wrong = useQuery(wrongSandboxes())
+  const costs = useQuery(costsSince(today))
+  const projects = useQuery(anyProject())
+  const acts = useActs(live.data?.items ?? [])
+
+  const all = [live, held, failed, pending, completed, wrong]
+  const error = all.find((query) => query.error)?.error
+  const retry = () => all.forEach((query) => void query.refetch())
+  const tasks = held.data?.items ?? []
+  const waiting = needs(tasks, pending.data?.items ?? [], failed.data?.items ?? [], acts)
+  const isEmpty = [live, failed, pending, completed].every((query) => query.data?.items.length === 0)
+
+  return (
+    <Page
+      title="Home"
+      aside={
+        costs.data && (
+          <p className="text-muted tabular-nums">
+            {usd(costs.data.cost_usd)} today, {count(costs.data.calls, 'model call')}
+          </p>
+        )
+      }
+    >
+      {error && <ErrorPanel error={error} onRetry={retry} />}
+      {!error && all.some((query) => query.isPending) && <Skeleton rows={8} label="Loading what runs" />}
+      {isEmpty && projects.data && <Begin hasProject={projects.data.items.length > 0} />}
+      {live.data && !isEmpty && (
+        <div className="grid gap-4 p-4 lg:grid-cols-2">
+          <Section title="Waits for you" aside={<Count n={waiting.length} />} className="lg:col-span-2">
+            <Needs items={waiting} hasMore={Boolean(failed.data?.next)} />
+          </Section>
+          <Section title="Running" aside={<Count n={live.data.items.length} />} className="lg:col-span-2">
+            {live.data.items.length === 0 ? (
+              <Quiet>
+                Nothing runs.{' '}
+                <Link to="/sandboxes/new" className="text-accent underline">
+                  Start a task
+                </Link>
+              </Quiet>
+            ) : (
+              <Running sandboxes={live.data.items} taskOf={(sandbox) => titleOf(sandbox, tasks)} acts={acts} />
+            )}
+          </Section>
+          <Section title="Went wrong lately">
+            {wrong.data?.length ? <Wrong sandboxes={wrong.data} /> : <Quiet>Nothing went wrong.</Quiet>}
+          </Section>
+          <Section title="Completed lately">
+            {completed.data?.items.length ? <Completed tasks={completed.data.items} /> : <Quiet>Nothing yet.</Quiet>}
+          </Section>
+        </div>
+      )}
+    </Page>
+  )
+}
+
+/** What each sandbox does: what the stream told last, or what was told before it was open. */
+function useActs(sandboxes: Sandbox[]): ReadonlyMap<string, Doing> {
+  const [heard, setHeard] = useState<ReadonlyMap<string, Doing>>(new Map())
+  useHomeStream((id, act) => setHeard((old) => new Map([...old].slice(-HEARD_MAX)).set(id, act)))
+  const before = useQueries({ queries: sandboxes.map(({ id }) => lastEvents(id)) })
+  const acts = new Map<string, Doing>()
+  sandboxes.forEach(({ id }, n) => {
+    const told = before[n]?.data?.map((event) => doing(event.event_type, event.event_data, event.created_at))
+    const act = heard.get(id) ?? told?.find((one) => one !== undefined)
+    if (act) acts.set(id, act)
+  })
+  return acts
+}
+
+/** Tells what sandboxes do as they do it, and asks for lists again when something in them has changed. */
+function useHomeStream(onAct: (sandbox: string, act: Doing) => void) {
+  const queries = useQueryClient()
+  const refetchLists = useAtMostEverySecond(() => {
+    for (const key of ['sandboxes', 'tasks', 'projects']) void queries.invalidateQueries({ queryKey: [key] })
+  })
+  const refetchCosts = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['costs'] }))
+  useLive(CHANGES, (event) => {
+    if (event === 'connected') {
+      void queries.invalidateQueries({ queryKey: ['doing'] })
+      refetchLists()
+      refetchCosts()
+      return
+    }
+    const act = actOf(event)
+    if (act) onAct(event.entity_id, act)
+    if (event.event_type === COUNTED) refetchCosts()
+    else if (!act || CHANGES_LISTS.includes(event.event_type)) refetchLists()
+  })
+}
+
+/** A sandbox is a running one from its first word on. */
+const CHANGES_LISTS = ['SANDBOX_sandbox.spawned', 'SANDBOX_agent.started', 'SANDBOX_agent.completed']
+
+function actOf(event: LiveEvent): Doing | undefined {
+  if (event.entity_type !== 'sandbox' || typeof event.seq !== 'number') return undefined
+  return doing(event.event_type.replace(/^SANDBOX_/, ''), event.payload, event.timestamp)
+}
+
+function titleOf(sandbox: Sandbox, tasks: { sandbox_id?: string | null; title: string }[]): string | undefined {
+  return tasks.find((task) => task.sandbox_id === sandbox.id)?.title
+}
+
+function startOfDay(): string {
+  const day = new Date()
+  day.setHours(0, 0, 0, 0)
+  return day.toISOString()
+}
+
+function Count({ n }: { n: number }) {
+  return n > 0 ? <span className="text-muted tabular-nums">{n}</span> : null
+}

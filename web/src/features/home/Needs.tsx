@@ -1,0 +1,82 @@
+import { Link } from '@tanstack/react-router'
+import { Clock, Coins, X, type LucideIcon } from 'lucide-react'
+import type { Task } from '../../api/types'
+import { oneLine } from '../../ui/plain'
+import { Quiet } from '../../ui/Section'
+import { Ago } from '../../ui/Time'
+import type { Doing } from './doing'
+
+const CHARS = 160
+
+export type Need = { kind: 'asks' | 'budget' | 'failed'; task: Task; words: string; since: string }
+
+/** What cannot go on without a person, oldest first. */
+export function needs(held: Task[], pending: Task[], failed: Task[], acts: ReadonlyMap<string, Doing>): Need[] {
+  const found: Need[] = []
+  for (const task of held) {
+    const act = task.sandbox_id ? acts.get(task.sandbox_id) : undefined
+    if (act?.waits) found.push({ kind: 'asks', task, words: act.words, since: act.at })
+  }
+  for (const task of [...held, ...pending]) {
+    if (task.waiting_reason) found.push({ kind: 'budget', task, words: task.waiting_reason, since: task.updated_at })
+  }
+  for (const task of failed) {
+    const words = task.error_message ?? 'It failed, and no retry is left.'
+    found.push({ kind: 'failed', task, words, since: task.completed_at ?? task.updated_at })
+  }
+  return found.toSorted((a, b) => a.since.localeCompare(b.since))
+}
+
+const KINDS: Record<Need['kind'], [LucideIcon, string, string]> = {
+  asks: [Clock, 'text-warn', 'waits for an answer'],
+  budget: [Coins, 'text-warn', 'waits for a decision'],
+  failed: [X, 'text-bad', 'failed for good'],
+}
+
+export function Needs({ items, hasMore }: { items: Need[]; hasMore: boolean }) {
+  if (items.length === 0) return <Quiet>Nothing waits for you.</Quiet>
+  return (
+    <>
+      <ul>
+        {items.map((need) => (
+          <Row key={`${need.kind} ${need.task.id}`} need={need} />
+        ))}
+      </ul>
+      {hasMore && (
+        <Quiet>
+          <Link to="/tasks" search={{ status: 'failed' }} className="text-accent underline">
+            All tasks that failed
+          </Link>
+        </Quiet>
+      )}
+    </>
+  )
+}
+
+function Row({ need: { kind, task, words, since } }: { need: Need }) {
+  const [Icon, tone, state] = KINDS[kind]
+  return (
+    <li className="flex flex-wrap items-center gap-x-3 gap-y-0.5 border-b border-line px-3 py-1.5 last:border-b-0">
+      <span className={`inline-flex items-center gap-1.5 text-xs font-medium ${tone}`}>
+        <Icon size={14} aria-hidden />
+        {state}
+      </span>
+      <Link to="/tasks/$id" params={{ id: task.id }} className="untrusted min-w-0 font-medium hover:underline">
+        {oneLine(task.title, CHARS)}
+      </Link>
+      <span className="untrusted min-w-0 flex-1 basis-60 truncate text-muted">{oneLine(words, CHARS)}</span>
+      <span className="text-xs text-muted">
+        <Ago at={since} />
+      </span>
+      {kind === 'asks' && task.sandbox_id ? (
+        <Link to="/sandboxes/$id" params={{ id: task.sandbox_id }} className="text-accent hover:underline">
+          Answer
+        </Link>
+      ) : (
+        <Link to="/tasks/$id" params={{ id: task.id }} className="text-accent hover:underline">
+          {kind === 'failed' ? 'See why' : 'Decide'}
+        </Link>
+      )}
+    </li>
+  )
+}

@@ -1,0 +1,91 @@
+// What the first page asks the server for. Keys begin as those of the other pages do, so that one change reaches all.
+
+import { queryOptions } from '@tanstack/react-query'
+import { api, ask } from '../../api/client'
+import type { Sandbox, Task, TaskStatus } from '../../api/types'
+
+type List<T> = { items: T[]; next?: string | null }
+const LIVE = 50
+const TASKS = 50
+const LATELY = 8
+const TOLD = 20
+
+export function liveSandboxes() {
+  return queryOptions({
+    queryKey: ['sandboxes', 'home', 'live'],
+    queryFn: ({ signal }): Promise<List<Sandbox>> =>
+      ask(api.GET('/api/v1/sandboxes', { params: { query: { live: true, limit: LIVE } }, signal })),
+  })
+}
+
+/** Tasks with a live sandbox. */
+export function heldTasks() {
+  return queryOptions({
+    queryKey: ['tasks', 'home', 'held'],
+    queryFn: ({ signal }): Promise<List<Task>> =>
+      ask(api.GET('/api/v1/tasks', { params: { query: { has_sandbox: true, limit: LIVE } }, signal })),
+  })
+}
+
+export function tasksIn(status: TaskStatus) {
+  return queryOptions({
+    queryKey: ['tasks', 'home', status],
+    queryFn: ({ signal }): Promise<List<Task>> =>
+      ask(api.GET('/api/v1/tasks', { params: { query: { status, limit: TASKS } }, signal })),
+  })
+}
+
+const newestFirst = (a: Sandbox, b: Sandbox) => (b.ended_at ?? '').localeCompare(a.ended_at ?? '')
+
+/** Attempts that went wrong, whatever became of their tasks. */
+export function wrongSandboxes() {
+  return queryOptions({
+    queryKey: ['sandboxes', 'home', 'wrong'],
+    queryFn: async ({ signal }): Promise<Sandbox[]> => {
+      const ended = await Promise.all(
+        (['failed', 'lost'] as const).map((status): Promise<List<Sandbox>> =>
+          ask(api.GET('/api/v1/sandboxes', { params: { query: { status, limit: LATELY } }, signal })),
+        ),
+      )
+      return ended
+        .flatMap(({ items }) => items)
+        .toSorted(newestFirst)
+        .slice(0, LATELY)
+    },
+  })
+}
+
+/** The newest events of a sandbox but its heartbeats, newest first: enough to tell what it does. */
+export function lastEvents(id: string) {
+  return queryOptions({
+    queryKey: ['doing', id],
+    queryFn: async ({ signal }) => {
+      const params = { path: { id }, query: { limit: TOLD } }
+      return (await ask(api.GET('/api/v1/sandboxes/{id}/trajectory', { params, signal }))).events
+    },
+    staleTime: Infinity,
+  })
+}
+
+/** Sums since a time; the calls themselves are of no interest here. */
+export function costsSince(since: string) {
+  return queryOptions({
+    queryKey: ['costs', since],
+    queryFn: async ({ signal }) =>
+      (await ask(api.GET('/api/v1/costs', { params: { query: { since, limit: 1 } }, signal }))).totals,
+  })
+}
+
+export function anyProject() {
+  return queryOptions({
+    queryKey: ['projects', 'home'],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/projects', { params: { query: { limit: 1 } }, signal })),
+  })
+}
+
+export function taskName(id: string) {
+  return queryOptions({
+    queryKey: ['task', id],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/tasks/{id}', { params: { path: { id } }, signal })),
+  })
+}
