@@ -705,6 +705,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a pending task
+         * @description Its sandbox is made now, whatever limits there are and whether or not its project is autonomous. The fields are those
+         *     of a sandbox that is asked for; all may be left out.
+         */
+        post: operations["tasks_start"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks/{id}/timeout-status": {
         parameters: {
             query?: never;
@@ -1618,6 +1639,7 @@ export interface components {
                  *     project's settings takes it away.
                  */
                 waiting_reason?: string | null;
+                waiting_for?: components["schemas"]["Waiting"] | null;
                 /**
                  * Format: double
                  * @description What the model calls of all its attempts have cost.
@@ -1913,6 +1935,7 @@ export interface components {
              *     project's settings takes it away.
              */
             waiting_reason?: string | null;
+            waiting_for?: components["schemas"]["Waiting"] | null;
             /**
              * Format: double
              * @description What the model calls of all its attempts have cost.
@@ -2076,6 +2099,17 @@ export interface components {
          * @enum {string}
          */
         Verification: "unverified" | "verified" | "disputed";
+        /** @description What a pending task waits for. */
+        Waiting: {
+            reason: components["schemas"]["WaitingFor"];
+            /** @description The same for people. */
+            text: string;
+        };
+        /**
+         * @description Why a pending task has no sandbox.
+         * @enum {string}
+         */
+        WaitingFor: "dependencies" | "not_before" | "archived" | "capabilities" | "no_repository" | "not_autonomous" | "keeping" | "project_limit" | "global_limit";
         Whoami: {
             /** @description `operator` or `sandbox`. */
             kind: string;
@@ -7433,6 +7467,139 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TimeoutStatus"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_start: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSandbox"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sandbox"];
                 };
             };
             /** @description The body is not JSON */

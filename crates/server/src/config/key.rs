@@ -346,7 +346,7 @@ config! {
         /// How often an agent that has failed may register again under its name within an hour.
         restarts_max: u32, count(), "3", ["OMOI_AGENT_RESTARTS_MAX"];
         /// How long an agent that has failed waits before it may register again under its name.
-        restart_cooldown: Duration, PERIOD, "60s", ["OMOI_AGENT_RESTART_COOLDOWN"];
+        restart_cooldown: Duration, PERIOD, "1m", ["OMOI_AGENT_RESTART_COOLDOWN"];
     }
 
     /// Projects' repositories, and Git for sandboxes.

@@ -44,8 +44,8 @@ pub async fn dispatch(store: &Store, limit: usize) -> Result<Report, Error> {
     while report.dispatched < limit {
         match store.task_dispatch_next().await? {
             None => break,
-            Some(Dispatched::Ordered(sandbox)) => {
-                tracing::debug!(sandbox.id = %sandbox.id, "dispatch ordered sandbox {}", sandbox.id);
+            Some(Dispatched::Ordered(id)) => {
+                tracing::debug!(sandbox.id = %id, "dispatch ordered sandbox {id}");
             }
             Some(Dispatched::Refused(id, why)) => {
                 tracing::warn!(task.id = %id, why, "task {id} cannot be started and was cancelled");

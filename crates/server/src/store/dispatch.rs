@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use omoi_protocol::{
-    ProjectId, Stage, TaskId, TaskStatus,
+    ProjectId, SandboxId, Stage, TaskId, TaskStatus,
     sandbox::{NewSandbox as Wish, Sandbox},
     task::{Task, Waiting},
 };
@@ -31,7 +31,7 @@ const KEEPING_MAX: Duration = Duration::from_secs(20 * 60);
 /// What became of the best task.
 #[derive(Debug)]
 pub enum Dispatched {
-    Ordered(Sandbox),
+    Ordered(SandboxId),
     /// It can never be started as it is, and was cancelled; why.
     Refused(TaskId, String),
 }
@@ -52,7 +52,7 @@ impl Store {
             }
             let wish = Wish { task_id: Some(id.clone()), ..asked };
             match place::order(tx, ACTOR, &project_id, wish).await {
-                Ok(sandbox) => Ok(Some(Dispatched::Ordered(sandbox))),
+                Ok(sandbox) => Ok(Some(Dispatched::Ordered(sandbox.id))),
                 // Such as a session that is no longer there. It must not stand in the way of the others.
                 Err(refused @ (Error::NotFound { .. } | Error::Invalid { .. })) => {
                     let note = Note::error(&format!("it cannot be started: {refused}"));

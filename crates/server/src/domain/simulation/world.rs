@@ -29,7 +29,8 @@ pub struct World {
     sandboxes: BTreeMap<SandboxId, Sandbox>,
     /// Nothing fails any more.
     calm: bool,
-    told: Vec<String>,
+    /// The history, if it is to be told.
+    told: Option<Vec<String>>,
 }
 
 struct Task {
@@ -77,7 +78,7 @@ enum Report {
 }
 
 impl World {
-    pub fn new(mut dice: Dice, rules: Rules) -> Self {
+    pub fn new(mut dice: Dice, rules: Rules, is_told: bool) -> Self {
         let task = |after, checked| Task {
             state: TaskState::Pending,
             generation: 0,
@@ -92,7 +93,15 @@ impl World {
             (0..TASKS).map(|n| task((n > 0 && dice.once_in(3)).then(|| dice.roll(n)), dice.once_in(2)));
         let tasks = tasks.collect();
         let now = Timestamp::constant(1_750_000_000, 0);
-        Self { dice, rules, now, tasks, sandboxes: BTreeMap::new(), calm: false, told: Vec::new() }
+        Self {
+            dice,
+            rules,
+            now,
+            tasks,
+            sandboxes: BTreeMap::new(),
+            calm: false,
+            told: is_told.then(Vec::new),
+        }
     }
 
     /// One thing happens.
@@ -119,7 +128,7 @@ impl World {
     /// Faults stop, loops go round. Then everything has come to an end.
     pub fn settle(&mut self) -> Result<(), String> {
         self.calm = true;
-        self.say("calm");
+        self.say(|| "calm".to_owned());
         for _ in 0..SETTLING_ROUNDS {
             self.dispatch();
             for id in self.ids() {
@@ -180,11 +189,13 @@ impl World {
     }
 
     fn broken(&self, what: &str) -> Result<(), String> {
-        Err(format!("{what}\n  {}", self.told.join("\n  ")))
+        Err(format!("{what}\n  {}", self.told.as_deref().unwrap_or_default().join("\n  ")))
     }
 
-    fn say(&mut self, what: impl Into<String>) {
-        self.told.push(what.into());
+    fn say(&mut self, what: impl FnOnce() -> String) {
+        if let Some(told) = &mut self.told {
+            told.push(what());
+        }
     }
 
     fn ids(&self) -> Vec<SandboxId> {
@@ -223,7 +234,7 @@ impl World {
             };
             if self.apply(n, TaskEvent::Claimed(lease), None) {
                 self.tasks[n].generation = generation;
-                self.say(format!("task {n} is claimed as generation {generation}"));
+                self.say(|| format!("task {n} is claimed as generation {generation}"));
                 let sandbox = Sandbox {
                     task: n,
                     generation,
@@ -322,7 +333,7 @@ impl World {
                 }
             }
         }
-        self.say(format!("{step:?} of {id}{}", if crashes { ", and the server is killed" } else { "" }));
+        self.say(|| format!("{step:?} of {id}{}", if crashes { ", and the server is killed" } else { "" }));
         if let Some((n, generation)) = dead {
             self.report_failed(n, generation, FailureKind::Crashed);
         }
@@ -360,7 +371,7 @@ impl World {
             _ => Report::Started,
         };
         sandbox.reports.push(report);
-        self.say(format!("{id} works and says {report:?}"));
+        self.say(|| format!("{id} works and says {report:?}"));
     }
 
     /// A report arrives: the oldest, or again one that has arrived before.
@@ -376,7 +387,7 @@ impl World {
             sandbox.reports.remove(0);
         }
         let (n, generation) = (sandbox.task, sandbox.generation);
-        self.say(format!("{report:?} of {id} arrives"));
+        self.say(|| format!("{report:?} of {id} arrives"));
         match report {
             Report::Started => {
                 self.apply(n, TaskEvent::Started { generation }, None);
@@ -418,7 +429,7 @@ impl World {
                     0.5,
                 );
                 self.apply(n, TaskEvent::LeaseExpired { retry }, None);
-                self.say(format!("the lease of task {n} has run out"));
+                self.say(|| format!("the lease of task {n} has run out"));
             }
         }
     }
@@ -428,7 +439,7 @@ impl World {
         let sandbox = self.sandboxes.get_mut(&id).expect("it was found");
         if sandbox.worker == Worker::Running {
             sandbox.worker = Worker::Dead;
-            self.say(format!("the worker of {id} is killed"));
+            self.say(|| format!("the worker of {id} is killed"));
         }
     }
 
@@ -436,9 +447,9 @@ impl World {
     fn person(&mut self) {
         let n = self.dice.roll(self.tasks.len());
         let event = if self.dice.once_in(2) { TaskEvent::Cancelled } else { TaskEvent::Retried };
-        let what = format!("a person says {event:?} of task {n}");
+        let what = event.clone();
         if !self.store_fails() && self.apply(n, event, None) {
-            self.say(what);
+            self.say(|| format!("a person says {what:?} of task {n}"));
         }
     }
 
