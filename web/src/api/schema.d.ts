@@ -671,6 +671,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{id}/evidence": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show what proves a task: the checks that ran on its commit, and every attempt at it */
+        get: operations["tasks_evidence"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks/{id}/retry": {
         parameters: {
             query?: never;
@@ -939,6 +956,19 @@ export interface components {
                 [key: string]: string;
             };
         };
+        AttemptMade: {
+            sandbox_id: components["schemas"]["SandboxId"];
+            stage: components["schemas"]["Stage"];
+            status: components["schemas"]["SandboxStatus"];
+            end_reason?: string | null;
+            base_commit?: string | null;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            started_at?: string | null;
+            /** Format: date-time */
+            ended_at?: string | null;
+        };
         /** @description One line of the audit trail. `hash` covers the line and the hash before it. */
         AuditEntry: {
             /** Format: int64 */
@@ -966,6 +996,32 @@ export interface components {
         CallId: string;
         /** @enum {string} */
         CallState: "open" | "done" | "hung_up" | "broken" | "lost";
+        /** @description A declared check, as `settings.checks` of a project and `checks` of a task's `execution_config` list them. */
+        Check: {
+            name: string;
+            /** @description Run by a shell in the workspace; it has passed when it ends with 0. */
+            command: string;
+            /** Format: int64 */
+            timeout_seconds?: number;
+        };
+        /** @description One declared check, run on `Outcome::commit`. */
+        CheckResult: {
+            name: string;
+            command: string;
+            /**
+             * Format: int32
+             * @description Absent when the check was ended by a signal or a time limit.
+             */
+            exit_code?: number | null;
+            passed: boolean;
+            /** Format: int64 */
+            duration_ms?: number | null;
+            /** @description The end of what it printed, within `event::OUTPUT_PREVIEW_CHARS_MAX`. */
+            output_preview?: string;
+            /** @description Names the blob that holds all of what it printed. */
+            output_blob?: string | null;
+            sandbox_id?: components["schemas"]["SandboxId"] | null;
+        };
         CircularCheck: {
             has_cycle: boolean;
             /** @description From a task back to itself. */
@@ -1126,6 +1182,19 @@ export interface components {
             status: string;
             sandbox_id: components["schemas"]["SandboxId"];
             events: components["schemas"]["EventReceived"][];
+        };
+        /** @description What shows that a task is done. */
+        Evidence: {
+            task_id: components["schemas"]["TaskId"];
+            status: components["schemas"]["TaskStatus"];
+            stage: components["schemas"]["Stage"];
+            verification: components["schemas"]["Verification"];
+            /** @description The commit that was last checked, or is to be. */
+            commit?: string | null;
+            /** @description What the last run of the declared checks came to. */
+            checks: components["schemas"]["CheckResult"][];
+            /** @description The last hundred, oldest first. */
+            attempts: components["schemas"]["AttemptMade"][];
         };
         /**
          * @description Why an attempt failed; decides whether and when it is tried again.
@@ -1406,6 +1475,8 @@ export interface components {
              * @default true
              */
             create_task: boolean;
+            /** @description What proves its tasks, in the place of the project's checks; an empty list is none. */
+            checks?: components["schemas"]["Check"][] | null;
         };
         NewToken: {
             name: string;
@@ -1542,6 +1613,8 @@ export interface components {
                 agent_id?: components["schemas"]["AgentId"] | null;
                 provider: components["schemas"]["ProviderKind"];
                 status: components["schemas"]["SandboxStatus"];
+                /** @description What it is for: the work on its task, or the checks that prove it. */
+                stage?: components["schemas"]["Stage"];
                 /**
                  * Format: int64
                  * @description Fences older holders of the same task.
@@ -1592,6 +1665,8 @@ export interface components {
                 description: string;
                 priority: components["schemas"]["Priority"];
                 status: components["schemas"]["TaskStatus"];
+                /** @description `check` while its commit waits to be proven or is. */
+                stage?: components["schemas"]["Stage"];
                 /**
                  * Format: double
                  * @description The scheduling score at the time of the answer.
@@ -1678,6 +1753,8 @@ export interface components {
                 ticket_type: components["schemas"]["TicketType"];
                 priority: components["schemas"]["Priority"];
                 status: components["schemas"]["TicketStatus"];
+                /** @description What proves its tasks, in the place of the project's checks. */
+                checks?: components["schemas"]["Check"][] | null;
                 /** Format: date-time */
                 created_at: string;
                 /** Format: date-time */
@@ -1802,6 +1879,8 @@ export interface components {
             agent_id?: components["schemas"]["AgentId"] | null;
             provider: components["schemas"]["ProviderKind"];
             status: components["schemas"]["SandboxStatus"];
+            /** @description What it is for: the work on its task, or the checks that prove it. */
+            stage?: components["schemas"]["Stage"];
             /**
              * Format: int64
              * @description Fences older holders of the same task.
@@ -1861,6 +1940,11 @@ export interface components {
              */
             timeout_seconds?: number | null;
         };
+        /**
+         * @description What is done with a task next: the work itself, or the checks that prove it.
+         * @enum {string}
+         */
+        Stage: "work" | "check";
         StoredEvent: {
             id: components["schemas"]["EventId"];
             sandbox_id: components["schemas"]["SandboxId"];
@@ -1888,6 +1972,8 @@ export interface components {
             description: string;
             priority: components["schemas"]["Priority"];
             status: components["schemas"]["TaskStatus"];
+            /** @description `check` while its commit waits to be proven or is. */
+            stage?: components["schemas"]["Stage"];
             /**
              * Format: double
              * @description The scheduling score at the time of the answer.
@@ -1994,6 +2080,8 @@ export interface components {
             ticket_type: components["schemas"]["TicketType"];
             priority: components["schemas"]["Priority"];
             status: components["schemas"]["TicketStatus"];
+            /** @description What proves its tasks, in the place of the project's checks. */
+            checks?: components["schemas"]["Check"][] | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -2010,6 +2098,7 @@ export interface components {
             ticket_type?: components["schemas"]["TicketType"] | null;
             priority?: components["schemas"]["Priority"] | null;
             status?: components["schemas"]["TicketStatus"] | null;
+            checks?: components["schemas"]["Check"][] | null;
         };
         /** @enum {string} */
         TicketStatus: "backlog" | "analyzing" | "building" | "building-done" | "testing" | "done" | "cancelled";
@@ -7308,6 +7397,90 @@ export interface operations {
             };
             /** @description Not as things stand */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_evidence: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Evidence"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
