@@ -240,7 +240,7 @@ on_both! {
         assert_eq!(app.task_status(&blocked).await, "pending", "its own policy says to wait");
     }
 
-    async fn a_failure_runs_down_a_chain_of_any_length(app: App) {
+    async fn a_failure_runs_down_a_long_chain(app: App) {
         let project = app.project("parser").await;
         let first = app.task(&project, json!({})).await;
         let key = |n: usize| if n == 0 { first.clone() } else { format!("k{n}") };
