@@ -183,6 +183,44 @@ export interface paths {
         patch: operations["projects_update"];
         trace?: never;
     };
+    "/api/v1/projects/{id}/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the graph of a project's tasks
+         * @description The newest 2,000 tasks, what they wait for, the chain that takes longest, and the groups that can be worked on
+         *     together.
+         */
+        get: operations["projects_graph"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{id}/overlaps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tasks under way that touch the same files */
+        get: operations["projects_overlaps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects/{id}/sandboxes": {
         parameters: {
             query?: never;
@@ -272,6 +310,48 @@ export interface paths {
         };
         /** Show a sandbox */
         get: operations["sandboxes_get_one"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/artifacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the artefacts of a sandbox, oldest first */
+        get: operations["sandboxes_list"];
+        put?: never;
+        /**
+         * Hand in an artefact
+         * @description The body is the file, at most 8 MiB; its `Content-Type` is kept with it. All artefacts of one sandbox may have
+         *     64 MiB. Handing in the same again is harmless.
+         */
+        post: operations["sandboxes_hand_in"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/artifacts/{artifact}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch an artefact
+         * @description As a file to save: whatever its sandbox says that it is, no browser shows it.
+         */
+        get: operations["sandboxes_download"];
         put?: never;
         post?: never;
         delete?: never;
@@ -583,6 +663,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create tasks that depend on each other, all or none
+         * @description With a `batch_key`, sending again after a lost answer is harmless: it answers the tasks that were made.
+         */
+        post: operations["tasks_create_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks/{id}": {
         parameters: {
             query?: never;
@@ -599,6 +699,23 @@ export interface paths {
         head?: never;
         /** Change a task */
         patch: operations["tasks_update"];
+        trace?: never;
+    };
+    "/api/v1/tasks/{id}/artifacts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the artefacts of a task, of all its attempts, oldest first */
+        get: operations["tasks_list_of_task"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/api/v1/tasks/{id}/cancel": {
@@ -948,6 +1065,28 @@ export interface components {
          * @enum {string}
          */
         AgentStatus: "idle" | "running" | "degraded" | "failed";
+        Artifact: {
+            id: components["schemas"]["ArtifactId"];
+            sandbox_id: components["schemas"]["SandboxId"];
+            task_id?: components["schemas"]["TaskId"] | null;
+            name: string;
+            /** @description As the sandbox said; nothing was checked. */
+            content_type: string;
+            /**
+             * Format: int64
+             * @description In bytes.
+             */
+            size: number;
+            sha256: string;
+            /** Format: date-time */
+            created_at: string;
+        };
+        /**
+         * Format: binary
+         * @description A body as it is.
+         */
+        ArtifactContent: string;
+        ArtifactId: string;
         /** @description A sandbox that somebody runs elsewhere joins with this. */
         AttachSandbox: {
             sandbox_id?: components["schemas"]["SandboxId"] | null;
@@ -991,6 +1130,35 @@ export interface components {
              * @description The first line whose hash does not fit, if any.
              */
             broken_at?: number | null;
+        };
+        /** @description A task of a batch. */
+        BatchTask: {
+            /** @description What the other tasks of the batch call it. */
+            key: string;
+            /** @description Keys of the batch, or ids of tasks of the same project. */
+            depends_on?: string[];
+            title: string;
+            description?: string;
+            /** @default implementation */
+            task_type: string;
+            /** @default PHASE_IMPLEMENTATION */
+            phase_id: string;
+            /** @default MEDIUM */
+            priority: components["schemas"]["Priority"];
+            /** @default block */
+            dependency_policy: components["schemas"]["DependencyPolicy"];
+            parent_task_id?: components["schemas"]["TaskId"] | null;
+            /** @description What an attached agent must be able to do to claim it. */
+            required_capabilities?: string[];
+            /** @description Globs of the files it means to change. */
+            owned_files?: string[];
+            /** Format: int64 */
+            max_retries?: number | null;
+            /** Format: int64 */
+            timeout_seconds?: number | null;
+            /** Format: date-time */
+            deadline_at?: string | null;
+            execution_config?: Record<string, unknown>;
         };
         /** @description One call to a model. */
         CallId: string;
@@ -1201,6 +1369,26 @@ export interface components {
          * @enum {string}
          */
         FailureKind: "agent" | "checks" | "limit" | "lost" | "crashed" | "out_of_memory" | "timed_out" | "spawn" | "unavailable" | "invalid";
+        GraphEdge: {
+            task_id: components["schemas"]["TaskId"];
+            depends_on: components["schemas"]["TaskId"];
+        };
+        GraphNode: {
+            id: components["schemas"]["TaskId"];
+            title: string;
+            status: components["schemas"]["TaskStatus"];
+            priority: components["schemas"]["Priority"];
+            /**
+             * Format: int64
+             * @description As `execution_config.estimated_seconds` says.
+             */
+            estimated_seconds?: number | null;
+            /**
+             * Format: int64
+             * @description How long it took, once completed.
+             */
+            duration_seconds?: number | null;
+        };
         Health: {
             /** @description `ok`. */
             status: string;
@@ -1462,6 +1650,13 @@ export interface components {
             deadline_at?: string | null;
             execution_config?: Record<string, unknown>;
         };
+        NewTaskBatch: {
+            project_id?: components["schemas"]["ProjectId"] | null;
+            ticket_id?: components["schemas"]["TicketId"] | null;
+            /** @description Names the batch in its project: sent again under the same key, it makes nothing and answers the same tasks. */
+            batch_key?: string | null;
+            tasks: components["schemas"]["BatchTask"][];
+        };
         NewTicket: {
             project_id: components["schemas"]["ProjectId"];
             title: string;
@@ -1484,6 +1679,19 @@ export interface components {
             /** Format: date-time */
             expires_at?: string | null;
         };
+        /** @description Two tasks under way that change the same files, by what they declare or by what was seen. */
+        Overlap: {
+            task_id: components["schemas"]["TaskId"];
+            title: string;
+            other_id: components["schemas"]["TaskId"];
+            other_title: string;
+            /** @description Paths, or globs where only those are known; the first few. */
+            files: string[];
+        };
+        Overlaps: {
+            project_id: components["schemas"]["ProjectId"];
+            items: components["schemas"]["Overlap"][];
+        };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
         Page_Agent: {
             items: {
@@ -1496,6 +1704,26 @@ export interface components {
                 last_heartbeat_at?: string | null;
                 /** Format: int64 */
                 heartbeat_sequence: number;
+                /** Format: date-time */
+                created_at: string;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Artifact: {
+            items: {
+                id: components["schemas"]["ArtifactId"];
+                sandbox_id: components["schemas"]["SandboxId"];
+                task_id?: components["schemas"]["TaskId"] | null;
+                name: string;
+                /** @description As the sandbox said; nothing was checked. */
+                content_type: string;
+                /**
+                 * Format: int64
+                 * @description In bytes.
+                 */
+                size: number;
+                sha256: string;
                 /** Format: date-time */
                 created_at: string;
             }[];
@@ -2028,6 +2256,15 @@ export interface components {
              */
             cost_usd?: number;
         };
+        /** @description What a batch has become. */
+        TaskBatch: {
+            project_id: components["schemas"]["ProjectId"];
+            batch_key?: string | null;
+            /** @description By the keys of the batch. */
+            tasks: {
+                [key: string]: components["schemas"]["Task"];
+            };
+        };
         /** @description A worker's direct word that its task is over. */
         TaskComplete: {
             task_id: components["schemas"]["TaskId"];
@@ -2042,6 +2279,25 @@ export interface components {
             task_id: components["schemas"]["TaskId"];
             new_status: components["schemas"]["TaskStatus"];
             unblocked_tasks: components["schemas"]["TaskId"][];
+        };
+        TaskGraph: {
+            project_id: components["schemas"]["ProjectId"];
+            ticket_id?: components["schemas"]["TicketId"] | null;
+            /** @description Oldest first. */
+            nodes: components["schemas"]["GraphNode"][];
+            /** @description Those between two of the nodes. */
+            edges: components["schemas"]["GraphEdge"][];
+            /** @description The chain that takes longest, in the order of work. */
+            critical_path: components["schemas"]["TaskId"][];
+            /**
+             * Format: int64
+             * @description What that chain takes: where nothing is known of a task, it counts as one second.
+             */
+            critical_path_seconds: number;
+            /** @description Tasks that can be worked on together; each group waits for those before it alone. */
+            groups: components["schemas"]["TaskId"][][];
+            /** @description There are more tasks or dependencies than are shown; the newest tasks are. */
+            truncated: boolean;
         };
         TaskId: string;
         /** @description Absent fields stay as they are. A status changes by its own verbs only. */
@@ -3465,6 +3721,177 @@ export interface operations {
             };
         };
     };
+    projects_graph: {
+        parameters: {
+            query?: {
+                /** @description Only the tasks of this ticket. */
+                ticket_id?: components["schemas"]["TicketId"];
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskGraph"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    projects_overlaps: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overlaps"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     sandboxes_order: {
         parameters: {
             query?: never;
@@ -4094,6 +4521,316 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_list: {
+        parameters: {
+            query?: {
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Artifact"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_hand_in: {
+        parameters: {
+            query: {
+                /** @description A file's name without directories. */
+                name: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": components["schemas"]["ArtifactContent"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Artifact"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_download: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+                artifact: components["schemas"]["ArtifactId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": components["schemas"]["ArtifactContent"];
                 };
             };
             /** @description No valid token */
@@ -6515,6 +7252,146 @@ export interface operations {
             };
         };
     };
+    tasks_create_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewTaskBatch"];
+            };
+        };
+        responses: {
+            /** @description Made before */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskBatch"];
+                };
+            };
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskBatch"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     tasks_get_one: {
         parameters: {
             query?: never;
@@ -6687,6 +7564,95 @@ export interface operations {
             };
             /** @description The body is not said to be JSON */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    tasks_list_of_task: {
+        parameters: {
+            query?: {
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["TaskId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Artifact"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
