@@ -217,7 +217,7 @@ impl How {
             ("max_turns", self.max_turns.map(|turns| json!(turns))),
             ("max_budget_usd", self.budget.map(|usd| json!(usd))),
             ("max_total_cost_usd", self.budget.map(|usd| json!(usd))),
-            ("continuous", self.continuous.then(|| json!(true))),
+            ("continuous", self.continuous.then_some(json!(true))),
             ("idle_seconds", self.stay.map(|stay| json!(stay.as_secs()))),
         ];
         asked.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
