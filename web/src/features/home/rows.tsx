@@ -59,7 +59,9 @@ export function Wrong({ sandboxes }: { sandboxes: Sandbox[] }) {
           >
             {sandbox.task_id ? <TaskTitle id={sandbox.task_id} /> : shortId(sandbox.id)}
           </Link>
-          <span className="untrusted text-xs text-muted">{oneLine(reason(sandbox), CHARS)}</span>
+          <span title={oneLine(reason(sandbox), 1_000)} className="max-w-50 truncate text-xs text-muted">
+            {oneLine(reason(sandbox), CHARS)}
+          </span>
           <span className="text-xs text-muted">
             <Ago at={sandbox.ended_at} />
           </span>

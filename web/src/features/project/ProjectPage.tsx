@@ -60,7 +60,7 @@ const SHOWN: Record<Field, Shown> = {
   name: { label: 'Name' },
   repository_url: { label: 'Repository', isCode: true, hint: 'An address, or a path on the server’s machine.' },
   default_branch: { label: 'Default branch', isCode: true, hint: 'Where sandboxes start from.' },
-  max_concurrent: { label: 'Sandboxes at once', inputMode: 'numeric', hint: 'Empty is the server’s default.' },
+  max_concurrent: { label: 'Sandboxes at once', inputMode: 'numeric', hint: 'Until it is set, the server’s default.' },
   model: { label: 'Model', isCode: true, hint: 'Empty is the server’s default.' },
   budget_usd: { label: 'Budget in USD', inputMode: 'decimal', hint: 'For all of the project; 0 is no limit.' },
   git_author_name: { label: 'Author of commits' },
@@ -80,7 +80,8 @@ const SHOWN: Record<Field, Shown> = {
   },
 }
 const FIELDS = Object.keys(SHOWN) as Field[]
-const REQUIRED: readonly Field[] = ['name', 'default_branch']
+/** The server takes no change of these back to nothing. */
+const LASTING: readonly Field[] = ['name', 'default_branch', 'repository_url', 'max_concurrent']
 
 function Settings({ project }: { project: Project }) {
   const who = useSession()
@@ -130,7 +131,7 @@ function Settings({ project }: { project: Project }) {
           const common = {
             ...shown,
             value: form[field],
-            required: REQUIRED.includes(field),
+            required: LASTING.includes(field) && formOf(base)[field] !== '',
             error: errors.at(field),
             onChange: (value: string) => setForm((old) => ({ ...old, [field]: value })),
           }
