@@ -235,7 +235,7 @@ impl How {
             ("max_turns", self.max_turns.map(|turns| json!(turns))),
             ("max_budget_usd", self.budget.map(|usd| json!(usd))),
             ("max_total_cost_usd", self.budget.map(|usd| json!(usd))),
-            ("continuous", self.continuous.then(|| json!(true))),
+            ("continuous", self.continuous.then_some(json!(true))),
             ("checks", (!self.checks.is_empty()).then(|| json!(self.checks()))),
             ("idle_seconds", self.stay.map(|stay| json!(stay.as_secs()))),
             // Its sandbox is ordered here, with what was asked for; dispatch knows nothing of that.
