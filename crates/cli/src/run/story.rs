@@ -8,7 +8,7 @@ use omoi_protocol::{
     event::{AgentFileEdited, AgentStreamError, AgentToolCompleted, Payload, StoredEvent},
 };
 use owo_colors::Style as Paint;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::diff;
 use crate::{
@@ -307,10 +307,10 @@ impl Story {
     }
 
     fn again(&self, data: &AgentStreamError) -> String {
-        let number = |extra: &Map<String, Value>, key: &str| extra.get(key).and_then(Value::as_u64);
-        let attempt = number(&data.extra, "attempt").zip(number(&data.extra, "attempts_max"));
+        let attempt = data.attempt.zip(data.attempts_max);
         let attempt = attempt.map(|(n, max)| format!(", attempt {n} of {max}")).unwrap_or_default();
-        let pause = number(&data.extra, "retry_delay_ms")
+        let pause = data
+            .retry_delay_ms
             .map(|ms| jiff::SignedDuration::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
         let pause = pause.map(|pause| format!(" in {}", span(pause))).unwrap_or_default();
         let why = data.error.as_deref().unwrap_or("the stream broke off");
