@@ -193,7 +193,7 @@ mod tests {
         let text = line(&broken, Style::PLAIN);
         assert_eq!(
             text,
-            "✗ heartbeat      30.0 s\n    expected  a heartbeat\n    seen      3 events\\u{1b}[2J\n    next      look"
+            "✗ heartbeat       30.0 s\n    expected  a heartbeat\n    seen      3 events\\u{1b}[2J\n    next      look"
         );
         let refused = judge("project", 1, 1, Err(Stop::new(4, "no token").hint("set OMOI_TOKEN").into()));
         assert_eq!((refused.held, refused.seen.as_str()), (false, "no token"));
