@@ -9,6 +9,9 @@ use crate::{agent::of, git::Mirror, omoi::Omoi};
 const NOTES: &str = r#"
 about: writes down its task
 steps:
+  - name: begin
+    say: I begin afresh.
+    call: { tool: Bash, input: { command: "rm -f told.txt" } }
   - name: write
     say: I write it down.
     call: { tool: Write, input: { file_path: told.txt, content: "{task}" } }

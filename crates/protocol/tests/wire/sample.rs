@@ -98,6 +98,7 @@ pub fn sample(field: &str) -> Value {
 
         "pr_url" => json!("https://github.com/acme/shop/pull/12"),
         "ci_status" => json!([{ "name": "build", "state": "SUCCESS" }]),
+        "checks" => json!([{ "name": "test", "command": "cargo test", "passed": false, "exit_code": 1 }]),
         "git_status" => {
             json!({ "is_clean": true, "is_pushed": true, "has_pr": false, "branch_name": "feature/tkt-1" })
         }
