@@ -7,7 +7,7 @@ test.each([
   ['agent.tool_use', { tool: 'Bash', input: { command: 'cargo test\n--all' } }, 'Bash cargo test --all'],
   ['agent.tool_use', { tool: 'Grep', input: { pattern: 'x', path: 'src' } }, 'Grep src'],
   ['agent.tool_use', { tool: 'Odd', input: 7 }, 'Odd'],
-  ['agent.message', { content: 'It is \u001b[31mright\u001b[0m.\u202e' }, 'It is right.'],
+  ['agent.message', { content: 'It is \u001b[31mright\u001b[0m.\u202e' }, 'It is right.⟨U+202E⟩'],
   ['agent.waiting', {}, 'waits for you'],
   ['command.started', { argv: ['ls', '-l'] }, '$ ls -l'],
   ['agent.heartbeat', { status: 'running' }, undefined],
