@@ -85,7 +85,8 @@ fn a_run_is_told_step_by_step_and_ends_with_its_branch() {
     assert_eq!(project["default_branch"], "trunk");
     let task = served.omoi(&["task", "list", "--json"]).json()["items"][0].clone();
     assert_eq!((&task["title"], &task["description"]), (&json!("Print 42"), &json!("Print 42\nin Python")));
-    assert_eq!(task["execution_config"], json!({ "model": "scripted/x", "max_turns": 9 }));
+    let asked = json!({ "model": "scripted/x", "max_turns": 9, "autonomous": false });
+    assert_eq!(task["execution_config"], asked);
     assert_eq!(served.stop(), 0);
 }
 

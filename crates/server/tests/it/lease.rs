@@ -145,7 +145,7 @@ on_both! {
         let shown = app.show(&task).await;
         assert_eq!((&shown["status"], &shown["failure_kind"]), (&json!("failed"), &json!("lost")));
         assert_eq!(time(&shown["completed_at"]), app.now());
-        assert_eq!(app.task_status(&waiting).await, "cancelled", "what waits for it is told");
+        assert_eq!(app.task_status(&waiting).await, "failed", "what waits for it is told");
         app.advance(GRACE).await;
         assert_eq!(app.claim(&app.agent(&[]).await).await, None);
     }
