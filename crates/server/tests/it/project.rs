@@ -23,7 +23,7 @@ on_both! {
         let new = json!({
             "name": "parser", "description": "reads \u{201c}things\u{201d}", "default_branch": "trunk",
             "repository_url": "https://forge.example/parser.git", "max_concurrent": 7,
-            "settings": { "checks": ["make test"], "agent": { "model": "scripted" } },
+            "settings": { "checks": [{ "name": "tests", "command": "make test" }], "agent": { "model": "scripted" } },
         });
         let made = app.post("/api/v1/projects", new.clone()).await.expect(201);
         for (field, value) in new.as_object().unwrap() {
