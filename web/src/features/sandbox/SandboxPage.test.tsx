@@ -57,7 +57,7 @@ function go(change: SandboxSearch): SandboxSearch {
 }
 
 function show(role: Role = 'operator') {
-  session.begin({ token: 'omoi_op_x', name: 'ada', role })
+  session.begin({ name: 'ada', role })
   const router = createRouter({ routeTree: createRootRoute({ component: Host }), history: createMemoryHistory() })
   render(
     <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
