@@ -75,6 +75,8 @@ async fn show(who: Caller) -> ApiResult<Answer<Session>> {
     (status = 201, body = Session),
     (status = 401, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
         description = "The token is not known, or has ended"),
+    (status = 403, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
+        description = "The token is a sandbox's, or the page is not ours"),
     (status = 429, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
         description = "Too many wrong tokens; try again"),
 ), tag = "sessions", security(()))]
