@@ -1,5 +1,7 @@
 // Writes a brotli copy beside every file that shrinks, so that the server never compresses anything.
 
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { brotliCompressSync, constants } from 'node:zlib'
 import type { Plugin } from 'vite'
 
@@ -10,17 +12,15 @@ export function precompress(): Plugin {
   return {
     name: 'precompress',
     apply: 'build',
-    enforce: 'post',
-    generateBundle(_options, bundle) {
-      for (const file of Object.values(bundle)) {
-        if (!COMPRESSIBLE.test(file.fileName)) continue
-        const plain = Buffer.from(file.type === 'chunk' ? file.code : file.source)
+    // From what is on disk: other plugins change a bundle to the very end.
+    writeBundle(options, bundle) {
+      for (const name of Object.keys(bundle).filter((name) => COMPRESSIBLE.test(name))) {
+        const path = join(options.dir ?? 'dist', name)
+        const plain = readFileSync(path)
         if (plain.length < BYTES_MIN) continue
         const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: plain.length }
         const small = brotliCompressSync(plain, { params })
-        if (small.length < plain.length * 0.95) {
-          this.emitFile({ type: 'asset', fileName: `${file.fileName}.br`, source: small })
-        }
+        if (small.length < plain.length * 0.95) writeFileSync(`${path}.br`, small)
       }
     },
   }
