@@ -21,7 +21,7 @@ help: ## List these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: release ## Build, show an agent at work, and go on serving (LISTEN=127.0.0.1:18000, DATA_DIR=.omoi; UI=0: no pages)
-	@exec $(target)/release/omoi demo --data-dir "$(DATA_DIR)" --listen $(LISTEN)
+	@exec $(target)/release/omoi demo --data-dir "$(abspath $(DATA_DIR))" --listen $(LISTEN)
 
 test: ## Run everything that must pass, against a PostgreSQL of its own
 	@scripts/test

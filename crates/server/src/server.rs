@@ -52,6 +52,9 @@ pub struct Server {
 
 impl Server {
     pub async fn start(mut config: Config, clock: Clock) -> Result<Self, Error> {
+        // Sandboxes are made by a program that may run elsewhere; what it is told has to hold there too.
+        config.data_dir = std::path::absolute(&config.data_dir)
+            .map_err(|source| Error::DataDir { path: config.data_dir.display().to_string(), source })?;
         make_data_dir(&config)?;
         let library = model::Library::load(&config.model)?;
         config.model.prices.extend(library.tariffs());
