@@ -14,7 +14,7 @@ export function precompress(): Plugin {
     apply: 'build',
     // From what is on disk: other plugins change a bundle to the very end.
     writeBundle(options, bundle) {
-      for (const name of Object.keys(bundle).filter((name) => COMPRESSIBLE.test(name))) {
+      for (const name of Object.keys(bundle).filter((file) => COMPRESSIBLE.test(file))) {
         const path = join(options.dir ?? 'dist', name)
         const plain = readFileSync(path)
         if (plain.length < BYTES_MIN) continue
