@@ -136,7 +136,7 @@ fn is_loopback(url: &Url) -> bool {
 }
 
 /// The HTTP library panics in a process without a provider of cryptography.
-fn install_crypto() {
+pub fn install_crypto() {
     static ONCE: Once = Once::new();
     // Whoever comes second is told that there is one, which is all that is wanted.
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));

@@ -22,7 +22,7 @@ mod token;
 mod live;
 mod sse;
 
-pub use client::{Client, Whoami};
+pub use client::{Client, Whoami, install_crypto};
 pub use cost::CostQuery;
 pub use error::Error;
 pub use event::{EventQuery, TrajectoryQuery};

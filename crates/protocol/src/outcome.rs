@@ -1,5 +1,7 @@
 //! How an attempt ended, and the evidence for it.
 
+use std::ops::AddAssign;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -77,6 +79,15 @@ pub struct Tokens {
     pub output_tokens: u64,
     pub cache_read_tokens: u64,
     pub cache_write_tokens: u64,
+}
+
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, more: Self) {
+        self.input_tokens += more.input_tokens;
+        self.output_tokens += more.output_tokens;
+        self.cache_read_tokens += more.cache_read_tokens;
+        self.cache_write_tokens += more.cache_write_tokens;
+    }
 }
 
 /// Something that the attempt leaves behind: `code_changes`, `test_coverage` and whatever else a phase asks

@@ -1,7 +1,8 @@
 //! What all HTTP clients of the agent have in common.
 
-use std::{sync::Once, time::Duration};
+use std::time::Duration;
 
+use omoi_client::install_crypto;
 use reqwest::{ClientBuilder, Url, redirect::Policy};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,13 +48,6 @@ pub fn quote(text: &str, chars_max: usize) -> String {
         quoted.push('…');
     }
     quoted
-}
-
-/// The HTTP library panics in a process without a provider of cryptography.
-fn install_crypto() {
-    static ONCE: Once = Once::new();
-    // Whoever comes second is told that there is one, which is all that is wanted.
-    ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }
 
 #[cfg(test)]

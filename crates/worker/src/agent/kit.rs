@@ -182,7 +182,7 @@ impl Kit {
                 Ok(answer) => answer,
                 Err(error) => return (failed(format!("the helper could not go on: {error}")), usage),
             };
-            add(&mut usage, &answer.usage);
+            usage += answer.usage;
             tell.answer(turn, &answer);
             let calls = calls(&answer);
             if calls.is_empty() {
@@ -267,13 +267,6 @@ pub fn failed(content: String) -> Done {
 
 pub fn interrupted() -> Done {
     Done { interrupted: true, ..failed("interrupted before it was done".to_owned()) }
-}
-
-fn add(sum: &mut Tokens, more: &Tokens) {
-    sum.input_tokens += more.input_tokens;
-    sum.output_tokens += more.output_tokens;
-    sum.cache_read_tokens += more.cache_read_tokens;
-    sum.cache_write_tokens += more.cache_write_tokens;
 }
 
 fn task_spec(helpers: &[Helper]) -> ToolSpec {

@@ -23,10 +23,7 @@ impl Spent {
 
     pub fn answered(&mut self, tokens: &Tokens) {
         self.turns += 1;
-        self.tokens.input_tokens += tokens.input_tokens;
-        self.tokens.output_tokens += tokens.output_tokens;
-        self.tokens.cache_read_tokens += tokens.cache_read_tokens;
-        self.tokens.cache_write_tokens += tokens.cache_write_tokens;
+        self.tokens += *tokens;
     }
 
     /// Whether an answer came to something.

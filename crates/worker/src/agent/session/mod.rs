@@ -2,14 +2,17 @@
 //! to call. Between one and the next is the boundary, where messages reach the agent, limits are checked and a conversation that
 //! has become too long is cut.
 
+mod calls;
+mod compact;
+mod mail;
+
 use std::{collections::VecDeque, io, time::Duration};
 
-use futures_util::future::join_all;
 use omoi_client::Client;
 use omoi_protocol::{
-    FailureKind, MessageId, MessageType,
-    event::{AgentError, AgentInterrupted, AgentMessageInjected, AgentProcessing, AgentUserMessage},
-    launch::{ExecutionMode, LaunchSpec},
+    FailureKind, MessageId,
+    event::{AgentError, AgentUserMessage},
+    launch::LaunchSpec,
     message::Message as Said,
     outcome::Failure,
 };
@@ -20,30 +23,22 @@ use tokio::{
 
 use super::{
     context::Context,
-    guard::{Guard, Verdict},
-    kit::{self, Kit, Means},
+    guard::Guard,
+    kit::{self, Kit},
     log::{Entry, Log, Replay},
     model::{self, Answer, Ask, Model, Progress},
     prompt,
     spent::Spent,
     steer::{Steering, spoken},
-    talk::{Block, Message, Role},
+    talk::{Block, Message},
     tell::{Tell, cut},
-    tool::{Call, Effect, is_note},
 };
 use crate::{
     changes::Changes,
     work::{Stop, Wish, more_than},
 };
 
-/// A conversation is cut when it has this share of what the model can take in, and keeps this share of it as it was.
-const CUT_AT: f64 = 0.8;
-const KEPT_SHARE: f64 = 0.25;
-const SUMMARY_TOKENS: u32 = 8_000;
 const EVENT_TEXT_CHARS_MAX: usize = 100_000;
-/// Of what people said, for conversations that begin anew.
-const TOLD_MAX: usize = 20;
-const TOLD_CHARS_MAX: usize = 2_000;
 const COST_LIMIT: Duration = Duration::from_secs(2);
 
 /// What a session works with.
@@ -250,7 +245,7 @@ impl<'a> Session<'a> {
         if let Some(why) = self.spent.beyond(&self.parts.launch.limits) {
             return Err(failed(FailureKind::Limit, why));
         }
-        if self.context.tokens() as f64 > CUT_AT * self.parts.launch.agent.context_tokens as f64 {
+        if self.is_too_long() {
             match self.compact(stop).await {
                 // The question that follows breaks off as well.
                 Err(Ended::Interrupted) => {}
@@ -258,59 +253,6 @@ impl<'a> Session<'a> {
             }
         }
         Ok(())
-    }
-
-    /// Puts what waits in front of the agent. Says whether it has to halt.
-    fn take_mail(&mut self) -> bool {
-        let mut interrupted = false;
-        for message in self.parts.steering.drain() {
-            self.interventions += 1;
-            self.parts.tell.push(AgentMessageInjected {
-                message_type: Some(message.message_type.to_string()),
-                content_length: Some(message.content.chars().count() as u64),
-                content: Some(cut(&message.content, EVENT_TEXT_CHARS_MAX)),
-                sender_id: Some(message.sender.clone()),
-                message_id: Some(message.id.to_string()),
-                intervention_number: Some(self.interventions),
-                turn: Some(self.turn),
-                ..AgentMessageInjected::default()
-            });
-            self.next.push(Block::text(spoken(&message)));
-            self.carried.push(message.id.clone());
-            self.guard.forgive();
-            if message.message_type == MessageType::Interrupt {
-                interrupted = true;
-                self.parts.tell.push(AgentInterrupted {
-                    reason: Some(cut(&message.content, EVENT_TEXT_CHARS_MAX)),
-                    sender_id: Some(message.sender.clone()),
-                    message_id: Some(message.id.to_string()),
-                    turn: Some(self.turn),
-                    ..AgentInterrupted::default()
-                });
-                self.processed(&message);
-            } else {
-                // Whoever speaks behind an interrupt has said how it goes on.
-                interrupted = false;
-                self.remember(&message);
-                self.unanswered.push(message);
-            }
-        }
-        interrupted
-    }
-
-    fn remember(&mut self, message: &Said) {
-        if self.told.len() >= TOLD_MAX {
-            self.told.pop_front();
-        }
-        self.told.push_back(cut(&spoken(message), TOLD_CHARS_MAX));
-    }
-
-    fn processed(&self, message: &Said) {
-        self.parts.tell.push(AgentProcessing {
-            message_id: Some(message.id.to_string()),
-            message_type: Some(message.message_type.to_string()),
-            ..AgentProcessing::default()
-        });
     }
 
     /// Makes what is to be said part of the conversation.
@@ -415,178 +357,6 @@ impl<'a> Session<'a> {
         let asked = self.parts.client.sandbox_get(&self.parts.launch.sandbox_id);
         let sandbox = tokio::time::timeout(COST_LIMIT, asked).await.ok()?.ok()?;
         Some(sandbox.cost_usd)
-    }
-
-    /// Runs the calls of an answer. What comes of them is said at the next boundary.
-    async fn run(&mut self, answer: &Answer, stop: &mut Wish) -> Result<(), Ended> {
-        let (end, ended) = watch::channel(false);
-        let (steering, deadline) = (self.parts.steering, self.deadline);
-        let mut running = Box::pin(self.run_calls(answer, &ended));
-        let (ran, halt) = tokio::select! {
-            ran = &mut running => (ran, None),
-            halt = halt(steering, stop, deadline) => {
-                end.send_replace(true);
-                (running.as_mut().await, Some(halt))
-            }
-        };
-        drop(running);
-        ran?;
-        match halt {
-            // The boundary sees the message itself.
-            None | Some(Halt::Interrupt) => Ok(()),
-            Some(halt) => {
-                self.say_next()?;
-                self.halted(halt)
-            }
-        }
-    }
-
-    async fn run_calls(&mut self, answer: &Answer, ended: &watch::Receiver<bool>) -> Result<(), Ended> {
-        let calls = kit::calls(answer);
-        let mut came_to = false;
-        for group in self.parts.kit.groups(&calls) {
-            let group = &calls[group];
-            for call in group {
-                self.log(&Entry::Call { id: call.id.to_owned() })?;
-            }
-            let results = if *ended.borrow() {
-                group.iter().map(|_| kit::interrupted()).collect()
-            } else {
-                let means = Means {
-                    model: &self.parts.model,
-                    tell: &self.parts.tell,
-                    turn: self.turn,
-                    answer_tokens: self.parts.launch.agent.answer_tokens,
-                    stop: ended,
-                    group: self.parts.group,
-                };
-                let kit = &self.parts.kit;
-                join_all(group.iter().map(|call| kit.run(*call, answer.broken.get(call.id), means))).await
-            };
-            for (call, done) in group.iter().zip(&results) {
-                let mut block = kit::result(call.id, done);
-                came_to |= !done.is_error;
-                self.look_at_changes(*call, &mut block).await;
-                self.log(&Entry::Result { block: block.clone() })?;
-                self.next.push(block);
-                self.watch_for_loops(*call, &done.content)?;
-            }
-        }
-        self.spent.came_to(came_to);
-        Ok(())
-    }
-
-    /// Tells which files are different now. Who only explores finds them put back.
-    async fn look_at_changes(&mut self, call: Call<'_>, result: &mut Block) {
-        if self.parts.kit.effect(call.name, call.input) == Effect::Reads {
-            return;
-        }
-        let Some(changes) = &mut self.parts.changes else { return };
-        if self.parts.launch.mode == ExecutionMode::Exploration {
-            match changes.revert(&is_note).await {
-                Ok(back) if !back.is_empty() => {
-                    if let Block::ToolResult { content, .. } = result {
-                        content.push_str(&format!(
-                            "\n[put back, because you only explore: {}]",
-                            back.join(", ")
-                        ));
-                    }
-                }
-                Ok(_) => {}
-                Err(error) => self.parts.tell.push(trouble(&format!("changes cannot be put back: {error}"))),
-            }
-        }
-        match changes.step().await {
-            Ok(found) => {
-                for change in found {
-                    self.parts.tell.push(change.event(self.turn, Some(call.id)));
-                }
-            }
-            Err(error) => {
-                self.parts.tell.push(trouble(&format!("changes of the work tree cannot be seen: {error}")));
-            }
-        }
-        for note in changes.notes() {
-            self.parts.tell.push(trouble(&note));
-        }
-    }
-
-    fn watch_for_loops(&mut self, call: Call<'_>, result: &str) -> Result<(), Ended> {
-        match self.guard.note(call.name, call.input, result) {
-            Verdict::Well => Ok(()),
-            Verdict::Warn(times) => {
-                self.note(&format!(
-                    "You have made the same call of {} {times} times, with the same result. Do something else, or end and say what stands in the way.",
-                    call.name
-                ));
-                Ok(())
-            }
-            Verdict::Stop(times) => {
-                self.say_next()?;
-                let why = format!(
-                    "the agent goes in circles: the same call of {} {times} times, with the same result",
-                    call.name
-                );
-                Err(failed(FailureKind::Agent, why))
-            }
-        }
-    }
-
-    /// Puts a summary in the place of the beginning of the conversation.
-    async fn compact(&mut self, stop: &mut Wish) -> Result<(), Ended> {
-        let kept = KEPT_SHARE * self.parts.launch.agent.context_tokens as f64;
-        let Some(at) = self.context.cut(kept as u64) else { return Ok(()) };
-        let before = self.context.tokens();
-        let summary = self.summary(stop).await?;
-        let head = Message::user(vec![Block::text(prompt::after_cut(&self.opening, &summary))]);
-        let context = self.context.compact(head, at);
-        self.log(&Entry::Compacted { context })?;
-        let metadata = serde_json::json!({
-            "subtype": "compacted", "tokens_before": before, "tokens_after": self.context.tokens(),
-            "summary": cut(&summary, EVENT_TEXT_CHARS_MAX),
-        });
-        self.parts.tell.push(omoi_protocol::event::AgentSystemMessage {
-            turn: Some(self.turn),
-            metadata: Some(metadata),
-            ..omoi_protocol::event::AgentSystemMessage::default()
-        });
-        Ok(())
-    }
-
-    /// In the model's own words; without them, that something was taken away.
-    async fn summary(&mut self, stop: &mut Wish) -> Result<String, Ended> {
-        let mut messages = self.context.messages().to_vec();
-        let wish = Block::text(prompt::SUMMARISE);
-        match messages.last_mut() {
-            Some(last) if last.role == Role::User => last.content.push(wish),
-            _ => messages.push(Message::user(vec![wish])),
-        }
-        let ask = Ask { system: &self.system, tools: &[], messages: &messages, max_tokens: SUMMARY_TOKENS };
-        let mut progress = |progress: Progress<'_>| self.parts.tell.progress(self.turn, &progress);
-        let answer = tokio::select! {
-            answer = self.parts.model.ask(&ask, &mut progress) => answer,
-            halt = halt(self.parts.steering, stop, self.deadline) => return self.halted(halt),
-        };
-        let text = match answer {
-            Ok(answer) => {
-                self.spent.answered(&answer.usage);
-                kit::text(&answer)
-            }
-            Err(error @ model::Error::OverBudget { .. }) => return Err(self.gave_up(&error)),
-            Err(error) => {
-                self.parts
-                    .tell
-                    .push(trouble(&format!("the conversation was cut without a summary: {error}")));
-                String::new()
-            }
-        };
-        let none = || {
-            format!(
-                "(There is no summary. {} turns have passed; look at the work tree to see what is done.)",
-                self.turn
-            )
-        };
-        Ok(if text.trim().is_empty() { none() } else { text })
     }
 }
 
