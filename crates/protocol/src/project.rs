@@ -1,7 +1,7 @@
 //! A project: a Git repository and its settings.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ProjectId;
@@ -49,8 +49,10 @@ pub struct ProjectPatch {
     pub repository_url: Option<String>,
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 200))]
     pub default_branch: Option<String>,
-    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 10_000))]
-    pub max_concurrent: Option<i64>,
+    /// `null` gives it back to the server's own.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<i64>, minimum = 0, maximum = 10_000))]
+    pub max_concurrent: Option<Option<i64>>,
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub settings: Option<Map<String, Value>>,
     pub archived: Option<bool>,
@@ -70,4 +72,9 @@ pub struct Project {
     pub archived: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// Tells a field that says `null` from one that is not there.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }

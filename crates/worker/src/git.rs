@@ -21,6 +21,27 @@ const STDERR_BYTES_MAX: u64 = 64 * 1024;
 /// How much of what Git complains about goes into an error.
 const COMPLAINT_CHARS_MAX: usize = 600;
 
+/// For Git directories of ours: nothing of the machine's or the workspace's has a say, and no program is run.
+pub const OWN_CONFIG: &str = "\
+[core]
+	bare = false
+	hooksPath = /dev/null
+	fsmonitor = false
+	untrackedCache = false
+	excludesFile = /dev/null
+	attributesFile = /dev/null
+	autocrlf = false
+	protectHFS = false
+	protectNTFS = false
+	logAllRefUpdates = false
+[gc]
+	auto = 0
+[maintenance]
+	auto = false
+[submodule]
+	recurse = false
+";
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot start git: {0}; it has to be in the image, on the PATH")]

@@ -366,23 +366,10 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use omoi_protocol::{EventId, EventSource};
-    use serde_json::{json, value::to_raw_value};
+    use serde_json::json;
 
     use super::*;
-
-    fn event(event_type: &str, data: &Value) -> StoredEvent {
-        StoredEvent {
-            id: EventId(9),
-            sandbox_id: "sbx-1".parse().unwrap(),
-            seq: 7,
-            worker_seq: None,
-            event_type: event_type.to_owned(),
-            event_data: to_raw_value(data).unwrap(),
-            source: EventSource::Agent,
-            created_at: "2026-01-01T12:30:05Z".parse().unwrap(),
-        }
-    }
+    use crate::sandbox::describe::tests::event;
 
     fn told(events: &[(&str, Value)]) -> (Vec<String>, Known) {
         let mut story = Story::new(Style::PLAIN);

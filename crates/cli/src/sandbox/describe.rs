@@ -84,13 +84,13 @@ pub fn argument(input: &Value) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use omoi_protocol::{EventId, EventSource};
     use serde_json::{json, value::to_raw_value};
 
     use super::*;
 
-    fn event(event_type: &str, data: &Value) -> StoredEvent {
+    pub fn event(event_type: &str, data: &Value) -> StoredEvent {
         StoredEvent {
             id: EventId(9),
             sandbox_id: "sbx-1".parse().unwrap(),

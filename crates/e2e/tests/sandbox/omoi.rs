@@ -390,8 +390,10 @@ async fn serve(dir: &Path, who: As, env: &[(&'static str, String)]) -> Served {
     let mut command = Command::new(dir.join("bin/omoi"));
     let log = std::fs::File::options().create(true).append(true).open(dir.join("serve.log")).unwrap();
     command
+        // A relative one, as people give it.
         .args(["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
-        .arg(dir.join("data"))
+        .arg("data")
+        .current_dir(dir)
         .env_clear()
         .env("HOME", dir)
         .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")

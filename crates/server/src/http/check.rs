@@ -129,7 +129,7 @@ impl Valid for ProjectPatch {
         some("description", self.description.as_ref(), 0, 20_000)?;
         some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
-        range("max_concurrent", self.max_concurrent, 0, 10_000)?;
+        range("max_concurrent", self.max_concurrent.flatten(), 0, 10_000)?;
         self.settings.as_ref().map_or(Ok(()), settings)
     }
 }

@@ -84,7 +84,7 @@ impl Store {
                     patch.description.clone().unwrap_or(old.description),
                     patch.repository_url.clone().or(old.repository_url),
                     patch.default_branch.clone().unwrap_or(old.default_branch),
-                    patch.max_concurrent.or(old.max_concurrent),
+                    patch.max_concurrent.unwrap_or(old.max_concurrent),
                     Json::Object(settings).to_string(),
                     patch.archived.unwrap_or(old.archived),
                     tx.now,

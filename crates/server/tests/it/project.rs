@@ -1,6 +1,6 @@
 //! Projects: made, shown, changed, named once.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     on_both,
@@ -44,6 +44,15 @@ on_both! {
         expected["updated_at"] = json!(app.now().to_string());
         assert_eq!(changed, expected);
         assert_eq!(app.get(&path).await.expect(200), expected);
+    }
+
+    async fn a_limit_is_taken_back_by_saying_null(app: App) {
+        let new = json!({ "name": "parser", "max_concurrent": 3 });
+        let path = format!("/api/v1/projects/{}", text(&app.post("/api/v1/projects", new).await.expect(201)["id"]));
+        let of = async |patch: Value| app.patch(&path, patch).await.expect(200)["max_concurrent"].clone();
+        assert_eq!(of(json!({ "description": "new" })).await, 3, "what is not there changes nothing");
+        assert_eq!(of(json!({ "max_concurrent": null })).await, Value::Null);
+        assert_eq!(of(json!({ "max_concurrent": 0 })).await, 0);
     }
 
     async fn two_projects_cannot_share_a_name(app: App) {

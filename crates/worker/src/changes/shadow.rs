@@ -12,7 +12,10 @@ use std::{
 };
 
 use super::Error;
-use crate::{git::Git, keep::quoted};
+use crate::{
+    git::{Git, OWN_CONFIG},
+    keep::quoted,
+};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const EXCLUDE_BYTES_MAX: u64 = 256 * 1024;
@@ -22,28 +25,12 @@ const ATTRIBUTES: &str = "* -filter !diff !merge\n";
 /// the workspace as well.
 const CONFIG: &str = "\
 [core]
-	bare = false
-	hooksPath = /dev/null
-	fsmonitor = false
-	untrackedCache = false
-	excludesFile = /dev/null
-	attributesFile = /dev/null
-	autocrlf = false
 	safecrlf = false
 	quotePath = false
-	protectHFS = false
-	protectNTFS = false
-	logAllRefUpdates = false
 	bigFileThreshold = 20m
 	fsync = none
 [index]
 	skipHash = true
-[gc]
-	auto = 0
-[maintenance]
-	auto = false
-[submodule]
-	recurse = false
 ";
 
 pub struct Shadow {
@@ -140,7 +127,7 @@ impl Shadow {
     fn furnish(&self, own: Option<&Own>) -> io::Result<()> {
         let dir = self.git_dir();
         let config = fs::read_to_string(dir.join("config"))?;
-        fs::write(dir.join("config"), config + CONFIG)?;
+        fs::write(dir.join("config"), config + OWN_CONFIG + CONFIG)?;
         fs::create_dir_all(dir.join("info"))?;
         fs::write(dir.join("info/attributes"), ATTRIBUTES)?;
         if let Some(own) = own {

@@ -11,27 +11,13 @@ use std::{
 use tempfile::TempDir;
 
 use super::{Error, import::quoted, objects};
-use crate::git::{self, Git, is_real_dir};
+use crate::git::{self, Git, OWN_CONFIG, is_real_dir};
 
 const LIMIT: Duration = Duration::from_secs(300);
 const FILES_SCANNED: &str = "* -text -filter -ident -diff -merge -working-tree-encoding\n";
 const CONFIG: &str = "\
 [core]
 	repositoryformatversion = 0
-	bare = false
-	hooksPath = /dev/null
-	fsmonitor = false
-	untrackedCache = false
-	excludesFile = /dev/null
-	attributesFile = /dev/null
-	autocrlf = false
-	protectHFS = false
-	protectNTFS = false
-	logAllRefUpdates = false
-[gc]
-	auto = 0
-[submodule]
-	recurse = false
 [fetch]
 	recurseSubmodules = false
 [push]
@@ -73,7 +59,7 @@ impl Bare {
         let git = Git { dir: dir.path().to_owned(), env, limit: LIMIT };
         git.run(&["init", "--quiet", "--bare", "--template="]).await?;
         fs::create_dir_all(git_dir.join("info")).map_err(failed)?;
-        fs::write(git_dir.join("config"), CONFIG).map_err(failed)?;
+        fs::write(git_dir.join("config"), [OWN_CONFIG, CONFIG].concat()).map_err(failed)?;
         fs::write(git_dir.join("info/attributes"), FILES_SCANNED).map_err(failed)?;
         if with_objects && is_real_dir(&workspace.join(".git")) {
             let plain = dir.path().join("plain");

@@ -81,7 +81,7 @@ const SHOWN: Record<Field, Shown> = {
 }
 const FIELDS = Object.keys(SHOWN) as Field[]
 /** The server takes no change of these back to nothing. */
-const LASTING: readonly Field[] = ['name', 'default_branch', 'repository_url', 'max_concurrent']
+const LASTING: readonly Field[] = ['name', 'default_branch', 'repository_url']
 
 function Settings({ project }: { project: Project }) {
   const who = useSession()

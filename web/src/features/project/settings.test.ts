@@ -44,6 +44,10 @@ test('checks are lines, with a name or without', () => {
   expect(patchOf({ ...form, checks: '' }, FULL).settings).not.toHaveProperty('checks')
 })
 
+test('a limit that is emptied is given back to the server', () => {
+  expect(patchOf({ ...formOf(FULL), max_concurrent: ' ' }, FULL)).toEqual({ max_concurrent: null })
+})
+
 test('what is no number is left to the server to refuse', () => {
   const patch = patchOf({ ...formOf(FULL), budget_usd: 'much', max_concurrent: 'all' }, FULL)
   expect([patch.settings?.budget_usd, patch.max_concurrent]).toEqual(['much', 'all'])

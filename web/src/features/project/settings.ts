@@ -46,8 +46,8 @@ export function patchOf(form: Form, project: Project): ProjectPatch {
   for (const key of ['name', 'repository_url', 'default_branch'] as const) {
     if (form[key] !== old[key]) patch[key] = form[key].trim()
   }
-  if (form.max_concurrent !== old.max_concurrent && form.max_concurrent.trim()) {
-    patch.max_concurrent = number(form.max_concurrent) as number
+  if (form.max_concurrent !== old.max_concurrent) {
+    patch.max_concurrent = form.max_concurrent.trim() ? (number(form.max_concurrent) as number) : null
   }
   const settings: Record<string, unknown> = { ...project.settings }
   const put = (key: string, value: unknown, isEmpty: boolean) => {
