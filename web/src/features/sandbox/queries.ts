@@ -68,21 +68,16 @@ export function sandboxCosts(id: string) {
   })
 }
 
-/** A diff never changes. */
-export function sandboxDiff(id: string, eventId: string) {
-  return queryOptions({
-    queryKey: ['sandbox', id, 'diff', eventId],
-    queryFn: ({ signal }) => {
-      const path = { id, event_id: eventId }
-      return ask(api.GET('/api/v1/sandboxes/{id}/diffs/{event_id}', { params: { path }, signal }))
-    },
-    staleTime: Number.POSITIVE_INFINITY,
-  })
-}
-
 export function sandboxStop(id: string) {
   const body = { reason: 'stopped from its page' }
   return ask(api.POST('/api/v1/sandboxes/{id}/terminate', { params: { path: { id } }, body }))
+}
+
+/** Puts a task back that is over, and orders a sandbox for it. */
+export async function taskAgain({ id, project_id }: Task): Promise<string> {
+  await ask(api.POST('/api/v1/tasks/{id}/retry', { params: { path: { id } } }))
+  const params = { path: { id: project_id } }
+  return (await ask(api.POST('/api/v1/projects/{id}/sandboxes', { params, body: { task_id: id } }))).id
 }
 
 export async function eventHistory(id: string, query: HistoryQuery): Promise<StoredEvent[]> {
