@@ -51,10 +51,10 @@ describe('a diff', () => {
   })
 })
 
-describe('side by side', () => {
-  const shown = (text: string) =>
-    sideBySide(parseDiff(text).lines).map((row) => (row.kind === 'hunk' ? '@@' : `${row.left?.text ?? ''}|${row.right?.text ?? ''}`))
+const shown = (text: string) =>
+  sideBySide(parseDiff(text).lines).map((row) => (row.kind === 'hunk' ? '@@' : `${row.left?.text ?? ''}|${row.right?.text ?? ''}`))
 
+describe('side by side', () => {
   test('what was replaced stands beside what replaces it', () => {
     expect(shown(`${HEAD}@@ -1,4 +1,4 @@\n a\n-b\n-c\n+B\n d\n+e\n`)).toEqual(['@@', 'a|a', 'b|B', 'c|', 'd|d', '|e'])
   })

@@ -13,6 +13,7 @@ import { Dialog } from '../../ui/Dialog'
 import { Menu } from '../../ui/Menu'
 import { ErrorPanel } from '../../ui/panels'
 import { nameOf } from '../../ui/plain'
+import { isAlive } from './list'
 import { messageList, messageSend, sandboxOne, sandboxStop, taskAgain } from './queries'
 import { transcriptDownload } from './transcript'
 
@@ -31,7 +32,7 @@ export function Actions({ sandbox, task }: { sandbox: Sandbox; task: Task | null
     onSuccess: (id) => void navigate({ to: '/sandboxes/$id', params: { id } }),
   })
   const mayAct = who?.role !== 'viewer'
-  const isAlive = isLive(sandbox) && mayAct
+  const canSteer = isAlive(sandbox) && mayAct
   const canRetry = mayAct && task && (task.status === 'failed' || task.status === 'cancelled')
   const close = () => setAsking(undefined)
   const copyOr = (text: string) => void copy(text).then((isDone) => !isDone && setManual(text))
@@ -47,12 +48,12 @@ export function Actions({ sandbox, task }: { sandbox: Sandbox; task: Task | null
     { label: 'Copy the id', run: () => copyOr(sandbox.id) },
     { label: 'Download the transcript', run: () => download.mutate() },
   ]
-  usePageActions([...(isAlive ? [interrupt, stop] : []), ...others])
-  useKeys({ i: isAlive ? interrupt.run : undefined, y: link.run })
+  usePageActions([...(canSteer ? [interrupt, stop] : []), ...others])
+  useKeys({ i: canSteer ? interrupt.run : undefined, y: link.run })
 
   return (
     <div className="flex flex-wrap items-center gap-2">
-      {isAlive && (
+      {canSteer && (
         <>
           <Button onClick={interrupt.run}>
             <CirclePause size={14} aria-hidden />
@@ -86,10 +87,6 @@ export function Actions({ sandbox, task }: { sandbox: Sandbox; task: Task | null
       )}
     </div>
   )
-}
-
-export function isLive({ status }: Sandbox): boolean {
-  return status === 'creating' || status === 'running'
 }
 
 export function Interrupt({ sandbox, onClose }: { sandbox: Sandbox; onClose: () => void }) {

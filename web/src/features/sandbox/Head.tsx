@@ -11,10 +11,8 @@ import { nameOf, oneLine, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Ago, Beat } from '../../ui/Time'
 import { Actions } from './Actions'
-import { sandboxCosts } from './queries'
+import { BEAT_MS, sandboxCosts } from './queries'
 
-/** How often a worker says that it lives, unless it was told otherwise. */
-const BEAT_MS = 30_000
 /** From this part of a budget on it is worth a warning. */
 const NEARLY = 0.8
 

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useRef, useState, type FormEvent } from 'react'
+import { useEffect, useRef, useState, type FormEvent } from 'react'
 import type { Message, MessageState, MessageType } from '../../api/types'
 import { useSession } from '../../api/session'
 import { usePageActions } from '../../app/actions'
@@ -39,6 +39,10 @@ export function MessageBox({ sandboxId, isOver }: { sandboxId: string; isOver: b
   })
   const box = useRef<HTMLTextAreaElement>(null)
   const focus = () => box.current?.focus()
+  // A link may lead right to the box.
+  useEffect(() => {
+    if (location.hash === '#message') box.current?.focus()
+  }, [])
   useKeys({ m: focus })
   usePageActions(role === 'viewer' || isOver ? [] : [{ label: 'Write to the agent', keys: 'm', run: focus }])
   const canSend = content.trim() !== '' && !send.isPending

@@ -20,8 +20,16 @@ const EVENTS = [
 
 function Host({ from }: { from: number | undefined }) {
   const [now, setNow] = useState(from)
-  at = now
-  return <Replay events={EVENTS} at={now} onAt={setNow} />
+  const onAt = (to: number | undefined) => {
+    at = to
+    setNow(to)
+  }
+  return <Replay events={EVENTS} at={now} onAt={onAt} />
+}
+
+function show(from: number | undefined) {
+  at = from
+  render(<Host from={from} />)
 }
 
 const press = (name: string) => fireEvent.click(screen.getByRole('button', { name }))
@@ -33,7 +41,7 @@ afterEach(() => void vi.useRealTimers())
 
 describe('a replay', () => {
   test('plays from the beginning to the end at the pace it had, without what was idle', async () => {
-    render(<Host from={undefined} />)
+    show(undefined)
     press('Play')
     expect(at).toBe(1)
     await wait(1_900)
@@ -47,7 +55,7 @@ describe('a replay', () => {
   })
 
   test('plays faster, and waits through idle time when asked to', async () => {
-    render(<Host from={1} />)
+    show(1)
     press('16×')
     fireEvent.click(screen.getByLabelText('skip idle'))
     press('Play')
@@ -62,7 +70,7 @@ describe('a replay', () => {
   })
 
   test('stops when somebody steps', async () => {
-    render(<Host from={1} />)
+    show(1)
     press('Play')
     press('One event on')
     expect(at).toBe(2)
@@ -71,7 +79,7 @@ describe('a replay', () => {
   })
 
   test('obeys its keys', () => {
-    render(<Host from={2} />)
+    show(2)
     key('ArrowLeft')
     expect(at).toBe(1)
     key('ArrowRight')
@@ -83,7 +91,7 @@ describe('a replay', () => {
   })
 
   test('is dragged along time, and moved by event with arrows', () => {
-    render(<Host from={undefined} />)
+    show(undefined)
     const slider = screen.getByRole('slider', { name: 'Moment' })
     expect(slider.getAttribute('aria-valuetext')).toContain('1 edit, 0 messages, 1 error')
     fireEvent.change(slider, { target: { value: START + 3_000 } })

@@ -2,7 +2,7 @@ import { ChevronLeft, ChevronRight, OctagonAlert, Pause, Play } from 'lucide-rea
 import { useEffect, useEffectEvent, useMemo, useState, type KeyboardEvent, type ReactNode } from 'react'
 import { useKeys } from '../../app/keys'
 import type { LogEvent } from '../../live/log'
-import { eventAt, marksOf, nextStep, placeOf, SPEEDS, type Mark, type MarkKind, type Speed } from '../../live/replay'
+import { eventAt, marksOf, nextStep, placeOf, SPEEDS, type Mark, type MarkKind, type Pace, type Speed } from '../../live/replay'
 import { count } from '../../ui/amount'
 import { clockSeconds } from '../../ui/time'
 
@@ -43,14 +43,14 @@ function Line({ events, at, onAt }: Props) {
   }
   useKeys({ ' ': play, ArrowLeft: () => step(-1), ArrowRight: () => step(1), e: errors.length > 0 ? nextError : undefined })
 
-  const ahead = useEffectEvent(() => nextStep(events, index, { speed, isIdleSkipped }))
+  const ahead = useEffectEvent((seq: number, pace: Pace) => nextStep(events, events.findLastIndex((event) => event.seq <= seq), pace))
   const arrive = useEffectEvent((to: number) => {
     if (to >= events.length - 1) setIsPlaying(false)
     go(events[to])
   })
   useEffect(() => {
     if (!isPlaying) return
-    const next = ahead()
+    const next = ahead(now, { speed, isIdleSkipped })
     if (!next) return
     const timer = setTimeout(() => arrive(next.index), next.waitMs)
     return () => clearTimeout(timer)

@@ -178,7 +178,7 @@ function useEarlier(feed: Feed, view: FeedView, seq: number) {
   const isWanted = first !== undefined && seq < first && view.hasEarlier && view.earlier === 'idle'
   useEffect(() => {
     if (isWanted) void feed.loadEarlier()
-  }, [feed, isWanted, first])
+  }, [feed, isWanted])
 }
 
 function upTo(events: readonly LogEvent[], at: number | undefined): readonly LogEvent[] {
