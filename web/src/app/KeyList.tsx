@@ -1,5 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { Dialog } from '../ui/Dialog'
+import { Scroll } from '../ui/Scroll'
 import { NAV } from './pages'
 
 type Keys = readonly (readonly [keys: string, words: string])[]
@@ -32,8 +33,7 @@ const GROUPS: readonly (readonly [title: string, keys: Keys])[] = [
 export function KeyList({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Keys" onClose={onClose}>
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard */}
-      <div role="region" aria-label="List of keys" tabIndex={0} className="flex max-h-[60dvh] flex-col gap-3 overflow-y-auto">
+      <Scroll label="List of keys" className="flex max-h-[60dvh] flex-col gap-3 p-0.5">
         {GROUPS.map(([title, list]) => (
           <section key={title}>
             <h3 className="pb-1 text-xs font-medium text-muted">{title}</h3>
@@ -53,7 +53,7 @@ export function KeyList({ onClose }: { onClose: () => void }) {
             </dl>
           </section>
         ))}
-      </div>
+      </Scroll>
       <p className="text-xs text-muted">
         Single keys do nothing while you type, and{' '}
         <Link to="/settings/$section" params={{ section: 'appearance' }} onClick={onClose} className="text-accent underline">

@@ -57,7 +57,7 @@ export function Palette({ actions, onClose }: { actions: readonly PageAction[]; 
         onClose()
       }}
       onClick={(event) => event.target === dialog.current && onClose()}
-      className="mx-auto mt-[10dvh] mb-auto w-full max-w-140 rounded-lg border border-line-strong bg-surface p-0 text-fg shadow-lg backdrop:bg-bg/70"
+      className="mx-auto mt-[10dvh] mb-auto w-[calc(100%-1rem)] max-w-140 rounded-lg border border-line-strong bg-surface p-0 text-fg shadow-lg backdrop:bg-bg/70"
     >
       <input
         type="text"

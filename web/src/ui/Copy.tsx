@@ -20,7 +20,7 @@ export function Copy({ text, label, children, className = '' }: Props) {
       title={label}
       aria-label={label}
       onClick={() => void copy(text).then((isDone) => setState(isDone ? 'copied' : 'refused'))}
-      className={`inline-flex min-h-6 min-w-6 cursor-pointer items-center gap-1 rounded hover:text-fg hover:underline ${className}`}
+      className={`inline-flex min-h-6 min-w-6 cursor-pointer items-center gap-1 rounded whitespace-nowrap hover:text-fg hover:underline ${className}`}
     >
       {children}
       <Icon size={12} aria-hidden />

@@ -15,7 +15,7 @@ import { auditList, auditVerdict } from './queries'
 import { FIELDS, type AuditSearch, type Field } from './search'
 
 const LABELS: Record<Field, string> = { actor: 'Who', action: 'Did what', entity_type: 'To what kind', entity_id: 'Its id' }
-const DETAIL_CHARS = 160
+const DETAIL_CHARS = 90
 
 type Props = { search: AuditSearch; onSearch: (search: AuditSearch) => void }
 
@@ -129,7 +129,8 @@ function Filters({ search, onSearch }: Props) {
 
 function Line({ line, onSearch }: { line: AuditEntry; onSearch: (change: AuditSearch) => void }) {
   const { n, at, actor, action, entity_type, entity_id, detail } = line
-  const json = JSON.stringify(detail)
+  // What was not said is of no interest in passing.
+  const json = JSON.stringify(detail, (_name, value: unknown) => value ?? undefined) ?? ''
   return (
     <tr className="border-b border-line align-top hover:bg-raised">
       <td className="hidden px-4 py-1 text-right text-muted tabular-nums md:table-cell">{n}</td>
@@ -145,9 +146,12 @@ function Line({ line, onSearch }: { line: AuditEntry; onSearch: (change: AuditSe
         <Narrow label={`Only ${nameOf(action)}`} onClick={() => onSearch({ action })}>
           {nameOf(action)}
         </Narrow>
-        {json !== '{}' && json !== 'null' && (
+        {json !== '{}' && json !== '' && (
           <details className="min-w-0 text-xs">
-            <summary className="untrusted min-h-6 cursor-pointer leading-6 text-muted">{oneLine(json, DETAIL_CHARS)}</summary>
+            <summary className="untrusted min-h-6 cursor-pointer leading-6 text-muted">
+              <span className="md:hidden">details</span>
+              <span className="hidden md:inline">{oneLine(json, DETAIL_CHARS)}</span>
+            </summary>
             <pre className="untrusted max-h-60 overflow-auto rounded bg-sunken p-2 font-mono">{plain(JSON.stringify(detail, null, 2))}</pre>
             <p className="font-mono text-2xs break-all text-subtle" title={whole(new Date(at))}>
               hash {line.hash}
@@ -155,7 +159,7 @@ function Line({ line, onSearch }: { line: AuditEntry; onSearch: (change: AuditSe
           </details>
         )}
       </td>
-      <td className="px-2 py-0.5 md:whitespace-nowrap">
+      <td className="py-0.5 pr-4 pl-2 md:whitespace-nowrap">
         <Named type={entity_type} id={entity_id} />{' '}
         <Narrow label={`Only lines about ${nameOf(entity_id)}`} onClick={() => onSearch({ entity_type, entity_id })}>
           its lines

@@ -27,9 +27,9 @@ export function Head({ id, title, sandbox, task, facts }: Props) {
   return (
     <div className="flex shrink-0 flex-col gap-0.5 border-b border-line bg-surface px-4 py-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
-        <h1 className="untrusted line-clamp-2 min-w-0 text-lg font-semibold">{title}</h1>
+        <h1 className="untrusted line-clamp-2 min-w-0 flex-1 basis-40 text-lg font-semibold md:flex-none">{title}</h1>
         {sandbox && <State state={sandbox.status} />}
-        <span className="flex-1" />
+        <span className="hidden flex-1 md:block" />
         {sandbox && <Actions sandbox={sandbox} task={task} />}
       </div>
       <dl className="flex flex-wrap gap-x-4 gap-y-0.5 text-xs text-muted tabular-nums">

@@ -73,7 +73,11 @@ function Line({ events, at, onAt }: Props) {
       </Step>
       <Slider events={events} shown={shown} marks={marks} onStep={step} onTime={(time) => go(eventAt(events, time))} />
       <span className="font-mono text-2xs whitespace-nowrap tabular-nums" aria-hidden>
-        {clockSeconds(new Date(shown.at))} / {clockSeconds(new Date(last.at))} · {now}/{last.seq}
+        {clockSeconds(new Date(shown.at))}
+        <span className="hidden md:inline">
+          {' '}
+          / {clockSeconds(new Date(last.at))} · {now}/{last.seq}
+        </span>
       </span>
       {errors.length > 0 && (
         <Step label={`Next error of ${errors.length}`} onClick={nextError}>
@@ -97,7 +101,7 @@ function Line({ events, at, onAt }: Props) {
           setIsPlaying(false)
           onAt(undefined)
         }}
-        className="ml-auto h-6 cursor-pointer rounded bg-warn-soft px-2 font-medium whitespace-nowrap text-warn disabled:cursor-default disabled:bg-sunken disabled:text-muted"
+        className="ml-auto h-6 cursor-pointer max-md:disabled:hidden rounded bg-warn-soft px-2 font-medium whitespace-nowrap text-warn disabled:cursor-default disabled:bg-sunken disabled:text-muted"
       >
         {at === undefined ? 'At the end' : 'Back to the end'}
       </button>

@@ -191,13 +191,13 @@ function Row({ row: { sandbox, title } }: { row: Titled }) {
   const isOver = Boolean(sandbox.ended_at)
   return (
     <tr className="h-8 border-b border-line hover:bg-raised">
-      <td className="px-4">
+      <td className="pr-2 pl-4">
         <State state={sandbox.status} />
       </td>
       <td className="max-w-120 px-2 py-0.5">
         <Link to="/sandboxes/$id" params={{ id: sandbox.id }} title={sandbox.id} className="inline-flex min-h-6 max-w-full flex-wrap items-center gap-x-2 text-accent hover:underline">
           {title && <span className="untrusted min-w-0">{oneLine(title, TITLE_CHARS)}</span>}
-          <span className={`font-mono text-xs ${title ? 'text-muted' : ''}`}>{shortId(sandbox.id)}</span>
+          <span className={`font-mono text-xs ${title ? 'hidden text-muted md:inline' : ''}`}>{shortId(sandbox.id)}</span>
         </Link>
         {sandbox.stage === 'check' && <span className="ml-2 text-xs text-muted">checks</span>}
       </td>

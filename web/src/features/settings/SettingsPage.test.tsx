@@ -48,7 +48,7 @@ describe('tokens', () => {
     await userEvent.click(screen.getByRole('button', { name: 'Make a token' }))
     const dialog = await screen.findByRole('dialog', { name: 'The token, this once' })
     expect(within(dialog).getByText('omoi_op_secret')).toBeTruthy()
-    const { name, role, expires_at } = asked.find(({ method }) => method === 'POST')?.body as Record<string, string>
+    const { name, role, expires_at } = (asked.find(({ method }) => method === 'POST')?.body ?? {}) as Record<string, string>
     const days = (Date.parse(expires_at ?? '') - Date.now()) / 86_400_000
     expect([name, role, Math.round(days)]).toEqual(['robot', 'viewer', 30])
     await userEvent.click(within(dialog).getByRole('button', { name: 'Close' }))

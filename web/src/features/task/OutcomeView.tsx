@@ -2,6 +2,7 @@ import { Link } from '@tanstack/react-router'
 import type { Task } from '../../api/types'
 import { count } from '../../ui/amount'
 import { plain } from '../../ui/plain'
+import { Scroll } from '../../ui/Scroll'
 import { Section } from '../../ui/Section'
 import { outcomeOf, type Outcome } from './outcome'
 import { Verdict } from './Verdict'
@@ -35,7 +36,9 @@ export function OutcomeView({ task }: { task: Task }) {
         <Section title={task.status === 'failed' ? 'Why it failed' : 'Why it was cancelled'}>
           <div className="flex flex-col gap-1 px-3 py-2">
             {task.failure_kind && <p>{FAILURES[task.failure_kind]}</p>}
-            <p className="untrusted text-bad">{plain(task.error_message || 'Nothing was said about it.')}</p>
+            <Scroll label="What went wrong" className="untrusted max-h-60 text-bad">
+              {plain(task.error_message || 'Nothing was said about it.')}
+            </Scroll>
           </div>
           {outcome && <Evidence id={task.id} outcome={outcome} />}
         </Section>

@@ -7,6 +7,7 @@ import { count } from '../../ui/amount'
 import { Copy } from '../../ui/Copy'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { nameOf, plain, shortId } from '../../ui/plain'
+import { Scroll } from '../../ui/Scroll'
 import { duration } from '../../ui/time'
 import { taskEvidence } from './queries'
 import { Verdict } from './Verdict'
@@ -73,16 +74,16 @@ function Check({ check }: { check: CheckResult }) {
         )}
       </div>
       <details open={!passed}>
-        <summary className="min-h-6 cursor-pointer px-3 text-xs text-muted">{lines.length > 0 ? `Output, the last ${count(lines.length, 'line')}` : 'No output'}</summary>
+        <summary className="min-h-6 cursor-pointer px-3 text-xs text-muted">{lines.length > 0 ? `Output, ${count(lines.length, 'line')} of its end` : 'No output'}</summary>
         {lines.length > 0 && (
-          <div className="term max-h-96 overflow-auto px-3 py-1 font-mono text-xs leading-4">
+          <Scroll label={`Output of ${plain(name)}`} className="term max-h-96 px-3 py-1 font-mono text-xs leading-4">
             {lines.map((spans, index) => (
               // oxlint-disable-next-line react/no-array-index-key -- lines never change their order
               <div key={index} className="term-line">
                 <AnsiLine spans={spans} />
               </div>
             ))}
-          </div>
+          </Scroll>
         )}
       </details>
     </li>

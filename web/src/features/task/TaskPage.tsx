@@ -73,9 +73,6 @@ export function TaskPage({ id, search, onSearch, onStarted }: Props) {
           <Actions task={task.data} onStarted={onStarted} />
           <Waits task={task.data} />
           <OutcomeView task={task.data} />
-          <Section title="What to do">
-            <p className="untrusted max-h-60 overflow-auto px-3 py-2">{plain(task.data.description || task.data.title)}</p>
-          </Section>
           <div className="overflow-hidden rounded-lg border border-line bg-surface">
             <Tabs label="Views of the task" tabs={TABS} chosen={tab} onChoose={(chosen) => onSearch({ tab: chosen })}>
               {tab === 'attempts' && <Attempts attempts={attempts} />}
@@ -85,6 +82,9 @@ export function TaskPage({ id, search, onSearch, onStarted }: Props) {
               {tab === 'history' && <History task={task.data} attempts={sandboxes} />}
             </Tabs>
           </div>
+          <Section title="What to do">
+            <p className="untrusted px-3 py-2">{plain(task.data.description || task.data.title)}</p>
+          </Section>
         </div>
       )}
     </Page>
