@@ -8,6 +8,7 @@ import { session } from './api/session'
 import { router } from './app/router'
 
 const RETRIES = 2
+const RELOAD_AGAIN_MS = 60_000
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -21,6 +22,20 @@ const queries = new QueryClient({
 // The next person at this tab sees nothing of the one before.
 session.subscribe(() => {
   if (!session.get()) queries.clear()
+})
+
+// After an upgrade the parts of the earlier pages are gone: loading the page anew, once, brings the later ones.
+window.addEventListener('vite:preloadError', (event) => {
+  const reloaded = 'omoi.reloaded'
+  try {
+    if (Date.now() - Number(sessionStorage.getItem(reloaded) ?? 0) < RELOAD_AGAIN_MS) return
+    sessionStorage.setItem(reloaded, String(Date.now()))
+  } catch {
+    // Without a memory it could go on for ever.
+    return
+  }
+  event.preventDefault()
+  location.reload()
 })
 
 const root = document.getElementById('root')

@@ -54,3 +54,35 @@ pub struct CostPage {
     pub next: Option<String>,
     pub totals: CostTotals,
 }
+
+/// What calls are added up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub enum CostGroupBy {
+    Project,
+    Task,
+    Sandbox,
+    Model,
+    /// Of UTC.
+    Day,
+}
+
+/// The sums of calls that have something in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CostGroup {
+    /// The id, the model or the day; absent for calls that belong to none.
+    pub key: Option<String>,
+    #[serde(flatten)]
+    pub totals: CostTotals,
+}
+
+/// The groups that cost most, or the newest days.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct CostGroups {
+    pub items: Vec<CostGroup>,
+    /// Whether there are more groups than these.
+    pub is_cut: bool,
+}

@@ -130,6 +130,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/costs/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Add model calls up by what they have in common, dearest first
+         * @description Days are those of UTC, newest first. At most 500 groups.
+         */
+        get: operations["costs_groups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -1224,6 +1244,17 @@ export interface components {
         CommandId: string;
         /** @enum {string} */
         CommandState: "pending" | "running" | "done";
+        /** @description The sums of calls that have something in common. */
+        CostGroup: components["schemas"]["CostTotals"] & {
+            /** @description The id, the model or the day; absent for calls that belong to none. */
+            key?: string | null;
+        };
+        /** @description The groups that cost most, or the newest days. */
+        CostGroups: {
+            items: components["schemas"]["CostGroup"][];
+            /** @description Whether there are more groups than these. */
+            is_cut: boolean;
+        };
         /** @description Calls newest first, with the sums of all that were asked for, on this page or not. */
         CostPage: {
             items: components["schemas"]["ModelCall"][];
@@ -3009,6 +3040,13 @@ export interface operations {
     audit_list_audit: {
         parameters: {
             query?: {
+                /** @description The name of who did it. */
+                actor?: string;
+                /** @description Such as `task.cancel`. */
+                action?: string;
+                /** @description Such as `task`. */
+                entity_type?: string;
+                entity_id?: string;
                 /** @description How many at most. */
                 limit?: number;
                 /** @description `next` of the page before. */
@@ -3182,6 +3220,95 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CostPage"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    costs_groups: {
+        parameters: {
+            query: {
+                by: "project" | "task" | "sandbox" | "model" | "day";
+                project_id?: components["schemas"]["ProjectId"];
+                task_id?: components["schemas"]["TaskId"];
+                sandbox_id?: components["schemas"]["SandboxId"];
+                /** @description Only calls that began at this time or later. */
+                since?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostGroups"];
                 };
             };
             /** @description No valid token */

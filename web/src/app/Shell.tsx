@@ -1,23 +1,21 @@
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { Box, FolderGit2, House, Keyboard, ListTodo, LogOut, Moon, Plus, Sun, Wifi, WifiOff } from 'lucide-react'
-import { useState } from 'react'
+import { Ellipsis, Keyboard, LogOut, Moon, Plus, Search, Sun, Wifi, WifiOff } from 'lucide-react'
+import { lazy, Suspense, useState } from 'react'
 import { asProblem, type Problem } from '../api/problem'
 import { useSession } from '../api/session'
 import { signOut } from '../api/sign'
 import type { StreamState } from '../live/stream'
-import { Banner } from '../ui/panels'
+import { Menu } from '../ui/Menu'
+import { Banner, Skeleton } from '../ui/panels'
 import { clock } from '../ui/time'
 import { KeyList } from './KeyList'
 import { useKeys } from './keys'
 import { useConnection } from './live'
+import { NAV } from './pages'
 import { useTheme, type Theme } from './theme'
 
-const NAV = [
-  { to: '/', label: 'Home', icon: House },
-  { to: '/sandboxes', label: 'Sandboxes', icon: Box },
-  { to: '/tasks', label: 'Tasks', icon: ListTodo },
-  { to: '/projects', label: 'Projects', icon: FolderGit2 },
-] as const
+/** Needed once somebody asks for it. */
+const Palette = lazy(() => import('./Palette').then((module) => ({ default: module.Palette })))
 
 /** What surrounds every page: navigation on the left, or below on a narrow screen, and the state of the stream. */
 export function Shell() {
@@ -26,12 +24,12 @@ export function Shell() {
   const [theme, toggleTheme] = useTheme()
   const [isListing, setIsListing] = useState(false)
   const [problem, setProblem] = useState<Problem>()
+  const [isSearching, setIsSearching] = useState(false)
+  const newTask = () => void navigate({ to: '/sandboxes/new' })
   useKeys({
-    'g d': () => void navigate({ to: '/' }),
-    'g x': () => void navigate({ to: '/sandboxes' }),
-    'g t': () => void navigate({ to: '/tasks' }),
-    'g p': () => void navigate({ to: '/projects' }),
-    c: () => void navigate({ to: '/sandboxes/new' }),
+    ...Object.fromEntries(NAV.map(({ to, keys }) => [keys, () => void navigate({ to })])),
+    'mod k': () => setIsSearching(!isSearching),
+    c: newTask,
     'alt t': toggleTheme,
     '?': () => setIsListing(true),
   })
@@ -50,21 +48,42 @@ export function Shell() {
         className="flex shrink-0 gap-1 border-t border-line bg-surface p-1 md:w-46 md:flex-col md:border-t-0 md:border-r md:p-2"
       >
         <span className="hidden px-2 py-2 font-semibold md:block">Omoi</span>
-        {NAV.map(({ to, label, icon: Icon }) => (
+        {NAV.map(({ to, label, icon: Icon, isFirst }) => (
           <Link
             key={to}
             to={to}
             activeOptions={{ exact: to === '/' }}
-            className="flex min-h-11 flex-1 flex-col items-center justify-center gap-x-2 rounded px-1 text-2xs text-muted hover:bg-raised hover:text-fg aria-[current=page]:bg-sunken aria-[current=page]:font-medium aria-[current=page]:text-fg md:min-h-8 md:flex-none md:flex-row md:justify-start md:px-2 md:text-sm"
+            className={`${isFirst ? 'flex' : 'hidden md:flex'} min-h-11 flex-1 flex-col items-center justify-center gap-x-2 rounded px-1 text-2xs text-muted hover:bg-raised hover:text-fg aria-[current=page]:bg-sunken aria-[current=page]:font-medium aria-[current=page]:text-fg md:min-h-8 md:flex-none md:flex-row md:justify-start md:px-2 md:text-sm`}
           >
             <Icon size={15} aria-hidden />
             {label}
           </Link>
         ))}
+        <div className="flex flex-1 md:hidden [&>div]:flex-1">
+          <Menu
+            label="More pages"
+            side="above"
+            items={NAV.filter(({ isFirst }) => !isFirst).map(({ to, label }) => ({ label, onChoose: () => void navigate({ to }) }))}
+            className="flex min-h-11 flex-1 flex-col items-center justify-center rounded px-1 text-2xs text-muted"
+          >
+            <Ellipsis size={15} aria-hidden />
+            More
+          </Menu>
+        </div>
       </nav>
       <div className="flex min-h-0 min-w-0 flex-1 flex-col">
         <header className="flex h-12 shrink-0 items-center gap-3 border-b border-line bg-surface px-4">
           <span className="font-semibold md:hidden">Omoi</span>
+          <button
+            type="button"
+            aria-label="Go to, search, act (Ctrl K)"
+            onClick={() => setIsSearching(true)}
+            className="inline-flex h-7 min-w-7 cursor-pointer items-center justify-center gap-2 rounded border border-line px-2 text-xs text-muted hover:bg-raised hover:text-fg md:min-w-56 md:justify-start"
+          >
+            <Search size={14} aria-hidden />
+            <span className="hidden flex-1 text-left md:inline">Go to, search, act</span>
+            <kbd className="hidden font-mono text-2xs md:inline">Ctrl K</kbd>
+          </button>
           <span className="flex-1" />
           {connection && <Connection state={connection} />}
           <Link
@@ -79,9 +98,24 @@ export function Shell() {
         {connection && <NotLive state={connection} />}
         {problem && <Banner>{problem.message} You are still signed in.</Banner>}
         <main id="main" tabIndex={-1} className="flex min-h-0 flex-1 flex-col outline-none">
-          <Outlet />
+          <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
+            <Outlet />
+          </Suspense>
         </main>
       </div>
+      {isSearching && (
+        <Suspense>
+          <Palette
+            actions={[
+              { label: 'New task', keys: 'c', run: newTask },
+              { label: 'Other theme', keys: 'Alt T', run: toggleTheme },
+              { label: 'List of keys', keys: '?', run: () => setIsListing(true) },
+              { label: 'Sign out', run: () => void leave() },
+            ]}
+            onClose={() => setIsSearching(false)}
+          />
+        </Suspense>
+      )}
       {isListing && <KeyList onClose={() => setIsListing(false)} />}
     </div>
   )

@@ -1,7 +1,8 @@
 import { render, screen } from '@testing-library/react'
 import { userEvent } from '@testing-library/user-event'
 import { expect, test, vi } from 'vitest'
-import { useKeys } from './keys'
+import { remember } from '../ui/remembered'
+import { KEYS_CHOICE, useKeys } from './keys'
 
 function Page({ go, theme, help }: { go: () => void; theme: () => void; help: () => void }) {
   useKeys({ 'g x': go, 'alt t': theme, '?': help })
@@ -22,4 +23,47 @@ test('keys act alone and in sequence, and not while somebody types', async () =>
   await userEvent.keyboard('{Control>}?{/Control}')
   await userEvent.type(screen.getByLabelText('field'), 'gx?')
   expect(counts()).toEqual([1, 1, 1])
+})
+
+test('a key with Ctrl or ⌘ works even while somebody types', async () => {
+  const open = vi.fn<() => void>()
+  function Typed() {
+    useKeys({ 'mod k': open })
+    return <input aria-label="field" />
+  }
+  render(<Typed />)
+  await userEvent.click(screen.getByLabelText('field'))
+  await userEvent.keyboard('{Control>}k{/Control}{Meta>}k{/Meta}k')
+  expect(open).toHaveBeenCalledTimes(2)
+})
+
+test('single keys can be switched off', async () => {
+  const [go, open] = [vi.fn<() => void>(), vi.fn<() => void>()]
+  function Off() {
+    useKeys({ c: go, 'mod k': open })
+    return null
+  }
+  render(<Off />)
+  remember(KEYS_CHOICE, 'off')
+  await userEvent.keyboard('c{Control>}k{/Control}')
+  remember(KEYS_CHOICE, null)
+  await userEvent.keyboard('c')
+  expect([go.mock.calls.length, open.mock.calls.length]).toEqual([1, 1])
+})
+
+test('leaves a key to the button that has the focus', async () => {
+  const [play, press] = [vi.fn<() => void>(), vi.fn<() => void>()]
+  function Both() {
+    useKeys({ ' ': play })
+    return (
+      <button type="button" onClick={press}>
+        press
+      </button>
+    )
+  }
+  render(<Both />)
+  await userEvent.keyboard(' ')
+  screen.getByRole('button').focus()
+  await userEvent.keyboard(' ')
+  expect([play.mock.calls.length, press.mock.calls.length]).toEqual([1, 1])
 })

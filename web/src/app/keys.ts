@@ -1,13 +1,19 @@
-// Single keys and two-key sequences for the whole of the pages. They are off while somebody types.
+// Single keys and two-key sequences for the whole of the pages. They are off while somebody types, and can be switched
+// off for good; a key with Ctrl or ⌘ works always.
 
 import { useEffect, useEffectEvent } from 'react'
+import { recall } from '../ui/remembered'
 
 /** How long the second key of a sequence may take. */
 const SEQUENCE_MS = 1_500
+/** Under this name the browser remembers `off`. */
+export const KEYS_CHOICE = 'keys'
+/** These do something of their own where the focus is. */
+const SCROLLING = ['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End']
 
-export type KeyTable = Readonly<Record<string, () => void>>
+export type KeyTable = Readonly<Record<string, (() => void) | undefined>>
 
-/** `table` says what each key or sequence, such as `g x`, does. */
+/** `table` says what each key or sequence, such as `g x` or `mod k`, does. */
 export function useKeys(table: KeyTable) {
   const act = useEffectEvent((keys: string): boolean => {
     const action = table[keys]
@@ -24,7 +30,12 @@ export function useKeys(table: KeyTable) {
       clearTimeout(timer)
     }
     const onKey = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || isTyping(event.target)) return
+      if (event.defaultPrevented) return
+      if (event.ctrlKey || event.metaKey) {
+        if (!event.altKey && act(`mod ${event.key.toLowerCase()}`)) event.preventDefault()
+        return
+      }
+      if (isTyping(event.target) || isTaken(event) || recall(KEYS_CHOICE) === 'off') return
       const key = event.altKey ? `alt ${event.key.toLowerCase()}` : event.key
       const keys = first ? `${first} ${key}` : key
       forget()
@@ -46,4 +57,11 @@ function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
   // An open dialog has keys of its own.
   return target.isContentEditable || target.closest('input, textarea, select, dialog[open]') !== null
+}
+
+/** Whether the key already means something to what has the focus. */
+function isTaken({ key, target }: KeyboardEvent): boolean {
+  if (!(target instanceof HTMLElement)) return false
+  if (key === ' ' || key === 'Enter') return target.closest('button, a, summary, [role=tab], [role^=menuitem]') !== null
+  return SCROLLING.includes(key) && target.closest('[role=tablist], [role=menu], [role=region], [role=log]') !== null
 }

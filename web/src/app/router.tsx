@@ -9,27 +9,35 @@ import {
   useNavigate,
   type ErrorComponentProps,
 } from '@tanstack/react-router'
-import { lazy, Suspense, useCallback } from 'react'
+import { lazy, useCallback } from 'react'
 import { asProblem } from '../api/problem'
 import { session } from '../api/session'
 import { resumeSession } from '../api/sign'
+import { asAuditSearch } from '../features/audit/search'
+import { asCostSearch, type CostSearch } from '../features/cost/search'
 import { HomePage } from '../features/home/HomePage'
-import { NewProjectPage } from '../features/project/NewProjectPage'
-import { ProjectListPage } from '../features/project/ProjectListPage'
-import { ProjectPage } from '../features/project/ProjectPage'
-import { SandboxListPage } from '../features/sandbox/SandboxListPage'
+import { asListSearch, type ListSearch } from '../features/sandbox/list'
 import { asSandboxSearch, type SandboxSearch } from '../features/sandbox/search'
 import { SignIn } from '../features/session/SignIn'
+import { asTaskSearch, type TaskSearch } from '../features/task/search'
 import { asTaskStatus } from '../features/task/status'
-import { NewTaskPage } from '../features/task/NewTaskPage'
-import { TaskListPage } from '../features/task/TaskListPage'
-import { TaskPage } from '../features/task/TaskPage'
 import { Page } from '../ui/Page'
-import { Empty, ErrorPanel, Skeleton } from '../ui/panels'
+import { Empty, ErrorPanel } from '../ui/panels'
 import { Shell } from './Shell'
 
-/** Markdown, diffs and terminal are needed there alone. */
-const SandboxPage = lazy(() => import('../features/sandbox/SandboxPage').then((module) => ({ default: module.SandboxPage })))
+/** Only the first page comes with the shell; every other is fetched when it is opened. */
+const AgentListPage = lazy(async () => ({ default: (await import('../features/agent/AgentListPage')).AgentListPage }))
+const AuditPage = lazy(async () => ({ default: (await import('../features/audit/AuditPage')).AuditPage }))
+const CostPage = lazy(async () => ({ default: (await import('../features/cost/CostPage')).CostPage }))
+const NewProjectPage = lazy(async () => ({ default: (await import('../features/project/NewProjectPage')).NewProjectPage }))
+const NewTaskPage = lazy(async () => ({ default: (await import('../features/task/NewTaskPage')).NewTaskPage }))
+const ProjectListPage = lazy(async () => ({ default: (await import('../features/project/ProjectListPage')).ProjectListPage }))
+const ProjectPage = lazy(async () => ({ default: (await import('../features/project/ProjectPage')).ProjectPage }))
+const SandboxListPage = lazy(async () => ({ default: (await import('../features/sandbox/SandboxListPage')).SandboxListPage }))
+const SandboxPage = lazy(async () => ({ default: (await import('../features/sandbox/SandboxPage')).SandboxPage }))
+const SettingsPage = lazy(async () => ({ default: (await import('../features/settings/SettingsPage')).SettingsPage }))
+const TaskListPage = lazy(async () => ({ default: (await import('../features/task/TaskListPage')).TaskListPage }))
+const TaskPage = lazy(async () => ({ default: (await import('../features/task/TaskPage')).TaskPage }))
 
 const root = createRootRoute()
 
@@ -59,9 +67,12 @@ const home = createRoute({ getParentRoute: () => shell, path: '/', component: Ho
 const sandboxes = createRoute({
   getParentRoute: () => shell,
   path: '/sandboxes',
-  validateSearch: (search): { state?: 'live' } => (search.state === 'live' ? { state: 'live' } : {}),
+  validateSearch: asListSearch,
   component: function SandboxesRoute() {
-    return <SandboxListPage isLiveOnly={sandboxes.useSearch().state === 'live'} />
+    const navigate = useNavigate({ from: '/sandboxes' })
+    const onSearch = (change: ListSearch) =>
+      void navigate({ search: (before) => asListSearch({ ...before, ...change }), replace: true })
+    return <SandboxListPage search={sandboxes.useSearch()} onSearch={onSearch} />
   },
 })
 
@@ -75,11 +86,7 @@ const sandbox = createRoute({
       (change: SandboxSearch) => void navigate({ search: (before) => asSandboxSearch({ ...before, ...change }), replace: true }),
       [navigate],
     )
-    return (
-      <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
-        <SandboxPage id={sandbox.useParams().id} search={sandbox.useSearch()} onSearch={onSearch} />
-      </Suspense>
-    )
+    return <SandboxPage id={sandbox.useParams().id} search={sandbox.useSearch()} onSearch={onSearch} />
   },
 })
 
@@ -98,11 +105,14 @@ const newTask = createRoute({
 const task = createRoute({
   getParentRoute: () => shell,
   path: '/tasks/$id',
+  validateSearch: asTaskSearch,
   component: function TaskRoute() {
-    const navigate = useNavigate()
+    const navigate = useNavigate({ from: '/tasks/$id' })
     const { id } = task.useParams()
     const onStarted = (sandboxId: string) => void navigate({ to: '/sandboxes/$id', params: { id: sandboxId } })
-    return <TaskPage key={id} id={id} onStarted={onStarted} />
+    const onSearch = (change: TaskSearch) =>
+      void navigate({ search: (before) => asTaskSearch({ ...before, ...change }), replace: true })
+    return <TaskPage key={id} id={id} search={task.useSearch()} onSearch={onSearch} onStarted={onStarted} />
   },
 })
 
@@ -145,9 +155,65 @@ const tasks = createRoute({
   },
 })
 
+const agents = createRoute({ getParentRoute: () => shell, path: '/agents', component: AgentListPage })
+
+const audit = createRoute({
+  getParentRoute: () => shell,
+  path: '/audit',
+  validateSearch: asAuditSearch,
+  component: function AuditRoute() {
+    const navigate = useNavigate({ from: '/audit' })
+    return <AuditPage search={audit.useSearch()} onSearch={(search) => void navigate({ search })} />
+  },
+})
+
+const costs = createRoute({
+  getParentRoute: () => shell,
+  path: '/costs',
+  validateSearch: asCostSearch,
+  component: function CostsRoute() {
+    const navigate = useNavigate({ from: '/costs' })
+    const onSearch = (change: CostSearch) =>
+      void navigate({ search: (before) => asCostSearch({ ...before, ...change }), replace: true })
+    return <CostPage search={costs.useSearch()} onSearch={onSearch} />
+  },
+})
+
+const settings = createRoute({
+  getParentRoute: () => shell,
+  path: '/settings',
+  beforeLoad: () => {
+    throw redirect({ to: '/settings/$section', params: { section: 'profile' }, replace: true })
+  },
+})
+
+const settingsSection = createRoute({
+  getParentRoute: () => shell,
+  path: '/settings/$section',
+  component: function SettingsRoute() {
+    return <SettingsPage section={settingsSection.useParams().section} />
+  },
+})
+
 const unknown = createRoute({ getParentRoute: () => shell, path: '$', component: NotFound })
 
-const PAGES = [home, sandboxes, newTask, sandbox, tasks, task, projects, newProject, project, unknown] as const
+const PAGES = [
+  home,
+  sandboxes,
+  newTask,
+  sandbox,
+  tasks,
+  task,
+  projects,
+  newProject,
+  project,
+  agents,
+  audit,
+  costs,
+  settings,
+  settingsSection,
+  unknown,
+] as const
 
 export const router = createRouter({
   routeTree: root.addChildren([signIn, shell.addChildren(PAGES)]),

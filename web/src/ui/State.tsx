@@ -1,6 +1,7 @@
 import {
   Ban,
   Check,
+  CircleAlert,
   CircleDashed,
   CircleDot,
   CircleDotDashed,
@@ -24,6 +25,8 @@ const TONES: Record<Tone, string> = {
 
 const STATES = {
   pending: ['muted', CircleDashed],
+  idle: ['muted', CircleDashed],
+  degraded: ['warn', CircleAlert],
   creating: ['guard', CircleDotDashed],
   assigned: ['guard', CircleDotDashed],
   running: ['run', CircleDot],

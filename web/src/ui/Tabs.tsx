@@ -1,4 +1,4 @@
-import { useId, type KeyboardEvent, type ReactNode } from 'react'
+import { useEffect, useId, useRef, type KeyboardEvent, type ReactNode } from 'react'
 
 export type TabItem<T extends string> = { id: T; label: ReactNode }
 
@@ -16,10 +16,16 @@ export function Tabs<T extends string>({ label, tabs, chosen, onChoose, children
     onChoose(next.id)
     event.currentTarget.querySelector<HTMLElement>(`[data-tab="${next.id}"]`)?.focus()
   }
+  // On a narrow screen the chosen one may be out of sight.
+  const row = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const tab = row.current?.querySelector<HTMLElement>(`[data-tab="${chosen}"]`)
+    if (row.current && tab) row.current.scrollLeft = tab.offsetLeft - row.current.offsetLeft - row.current.clientWidth / 2 + tab.offsetWidth / 2
+  }, [chosen])
   return (
     <div className="flex min-h-0 min-w-0 flex-1 flex-col">
       {/* oxlint-disable-next-line jsx-a11y/interactive-supports-focus -- the tabs in it take the focus */}
-      <div role="tablist" aria-label={label} onKeyDown={onKeyDown} className="flex shrink-0 gap-1 overflow-x-auto border-b border-line px-2">
+      <div ref={row} role="tablist" aria-label={label} onKeyDown={onKeyDown} className="flex shrink-0 gap-1 overflow-x-auto border-b border-line px-2">
         {tabs.map((tab) => (
           <button
             key={tab.id}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { LINES_MAX, parseDiff } from './diff'
+import { changesIn, LINES_MAX, parseDiff, sideBySide } from './diff'
 
 const HEAD = 'diff --git a/a.txt b/a.txt\nindex 1..2 100644\n--- a/a.txt\n+++ b/a.txt\n'
 
@@ -48,5 +48,23 @@ describe('a diff', () => {
 
   test('takes what is no diff for nothing', () => {
     expect(parseDiff('hello\nworld').lines).toEqual([])
+  })
+})
+
+const shown = (text: string) =>
+  sideBySide(parseDiff(text).lines).map((row) => (row.kind === 'hunk' ? '@@' : `${row.left?.text ?? ''}|${row.right?.text ?? ''}`))
+
+describe('side by side', () => {
+  test('what was replaced stands beside what replaces it', () => {
+    expect(shown(`${HEAD}@@ -1,4 +1,4 @@\n a\n-b\n-c\n+B\n d\n+e\n`)).toEqual(['@@', 'a|a', 'b|B', 'c|', 'd|d', '|e'])
+  })
+
+  test('what is removed after something was added is another change', () => {
+    expect(shown(`${HEAD}@@ -1,1 +1,1 @@\n+x\n-y\n`)).toEqual(['@@', '|x', 'y|'])
+  })
+
+  test('knows where each change begins', () => {
+    const { lines } = parseDiff(`${HEAD}@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n+d\n-e\n`)
+    expect(changesIn(lines, (line) => line.kind === 'added' || line.kind === 'removed')).toEqual([2, 5])
   })
 })

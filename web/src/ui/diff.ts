@@ -58,6 +58,45 @@ export function parseDiff(text: string): Diff {
   return diff
 }
 
+/** One row of the two sides; a side without a line of its own is empty there. */
+export type SideRow =
+  | { kind: 'hunk'; text: string }
+  | { kind: 'pair'; left: DiffLine | undefined; right: DiffLine | undefined }
+
+/** Old on the left, new on the right; lines that were replaced stand beside those that replace them. */
+export function sideBySide(lines: readonly DiffLine[]): SideRow[] {
+  const rows: SideRow[] = []
+  let removed: DiffLine[] = []
+  let added: DiffLine[] = []
+  const settle = () => {
+    const count = Math.max(removed.length, added.length)
+    for (let i = 0; i < count; i++) rows.push({ kind: 'pair', left: removed[i], right: added[i] })
+    removed = []
+    added = []
+  }
+  for (const line of lines) {
+    if (line.kind === 'removed') {
+      // What was added before belongs to another change.
+      if (added.length > 0) settle()
+      removed.push(line)
+    } else if (line.kind === 'added') added.push(line)
+    else {
+      settle()
+      rows.push(line.kind === 'hunk' ? line : { kind: 'pair', left: line, right: line })
+    }
+  }
+  settle()
+  return rows
+}
+
+/** Where each change begins, as an index into rows of which `isChange` says whether something is different there. */
+export function changesIn<T>(rows: readonly T[], isChange: (row: T) => boolean): number[] {
+  return rows.flatMap((row, index) => {
+    const before = rows[index - 1]
+    return isChange(row) && !(before !== undefined && isChange(before)) ? [index] : []
+  })
+}
+
 type Head = {
   created?: string
   deleted?: string

@@ -2,7 +2,11 @@
 
 use axum::{Json as Answer, extract::State};
 use jiff::Timestamp;
-use omoi_protocol::{ProjectId, SandboxId, TaskId, cost::CostPage, page::Page};
+use omoi_protocol::{
+    ProjectId, SandboxId, TaskId,
+    cost::{CostGroupBy, CostGroups, CostPage},
+    page::Page,
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -10,8 +14,11 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{Api, auth::Caller, extract::Query, page::Paging, problem::ApiResult};
 use crate::store::CallFilter;
 
+/// More groups are of no use to a reader.
+const GROUPS_MAX: usize = 500;
+
 pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list))
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(groups))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -22,6 +29,13 @@ struct Filter {
     sandbox_id: Option<SandboxId>,
     /// Only calls that began at this time or later.
     since: Option<Timestamp>,
+}
+
+impl Filter {
+    fn calls(self) -> CallFilter {
+        let Self { project_id, task_id, sandbox_id, since } = self;
+        CallFilter { project_id, task_id, sandbox_id, since }
+    }
 }
 
 /// List model calls, newest first, with the sums of all that fit
@@ -39,14 +53,33 @@ async fn list(
         None => who.viewer().map(|_| ())?,
     }
     let limit = paging.limit()?;
-    let filter = CallFilter {
-        project_id: filter.project_id,
-        task_id: filter.task_id,
-        sandbox_id: filter.sandbox_id,
-        since: filter.since,
-    };
+    let filter = filter.calls();
     let totals = api.store.call_totals(filter.clone()).await?;
     let rows = api.store.call_list(filter, paging.cursor()?, limit + 1).await?;
     let Page { items, next } = Page::cut(rows, limit, |call| call.id.to_string());
     Ok(Answer(CostPage { items, next, totals }))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Grouping {
+    #[param(inline)]
+    by: CostGroupBy,
+}
+
+/// Add model calls up by what they have in common, dearest first
+///
+/// Days are those of UTC, newest first. At most 500 groups.
+#[utoipa::path(get, path = "/api/v1/costs/groups", params(Grouping, Filter), responses((status = 200, body = CostGroups)), tag = "costs")]
+async fn groups(
+    State(api): State<Api>,
+    who: Caller,
+    Query(Grouping { by }): Query<Grouping>,
+    Query(filter): Query<Filter>,
+) -> ApiResult<Answer<CostGroups>> {
+    who.viewer()?;
+    let mut items = api.store.call_groups(filter.calls(), by, GROUPS_MAX + 1).await?;
+    let is_cut = items.len() > GROUPS_MAX;
+    items.truncate(GROUPS_MAX);
+    Ok(Answer(CostGroups { items, is_cut }))
 }

@@ -6,8 +6,8 @@ use omoi_protocol::{
     page::Page,
     token::{AuditEntry, AuditVerdict, NewToken, Token, TokenCreated},
 };
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     page::{self, Paging},
     problem::{ApiError, ApiResult},
 };
-use crate::store::Bearer;
+use crate::store::{AuditFilter, Bearer};
 
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
@@ -65,16 +65,31 @@ async fn revoke(State(api): State<Api>, who: Caller, Path(id): Path<TokenId>) ->
     Ok(Answer(token))
 }
 
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct AuditQuery {
+    /// The name of who did it.
+    actor: Option<String>,
+    /// Such as `task.cancel`.
+    action: Option<String>,
+    /// Such as `task`.
+    entity_type: Option<String>,
+    entity_id: Option<String>,
+}
+
 /// List the audit trail, newest first
-#[utoipa::path(get, path = "/api/v1/audit", params(Paging), responses((status = 200, body = Page<AuditEntry>)), tag = "audit")]
+#[utoipa::path(get, path = "/api/v1/audit", params(AuditQuery, Paging), responses((status = 200, body = Page<AuditEntry>)), tag = "audit")]
 async fn list_audit(
     State(api): State<Api>,
     who: Caller,
+    Query(query): Query<AuditQuery>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<AuditEntry>>> {
     who.admin()?;
     let limit = paging.limit()?;
-    let rows = api.store.audit_list(paging.cursor()?, limit + 1).await?;
+    let AuditQuery { actor, action, entity_type, entity_id } = query;
+    let filter = AuditFilter { actor, action, entity_type, entity_id };
+    let rows = api.store.audit_list(filter, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |entry| entry.n.to_string()))
 }
 

@@ -40,6 +40,12 @@ impl Ask {
         (self.sql, self.values)
     }
 
+    /// One row for each group.
+    pub fn group_limit(mut self, group: &str, order: &str, limit: usize) -> (String, Vec<Value>) {
+        self.sql.push_str(&format!(" GROUP BY {group}"));
+        self.order_limit(order, limit)
+    }
+
     pub fn order_limit(mut self, order: &str, limit: usize) -> (String, Vec<Value>) {
         self.values.push(limit.into());
         (format!("{} ORDER BY {order} LIMIT ${}", self.sql, self.values.len()), self.values)

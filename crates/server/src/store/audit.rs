@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Error, Store, Tx, hex,
+    Ask, Error, Store, Tx, hex,
     value::{Row, params},
 };
 
@@ -70,13 +70,32 @@ fn hash(n: i64, at: Timestamp, fields: &[&str], prev: &str) -> String {
     hex(&sha.finalize())
 }
 
+/// Which lines are wanted; whatever is absent does not matter.
+#[derive(Debug, Clone, Default)]
+pub struct AuditFilter {
+    pub actor: Option<String>,
+    pub action: Option<String>,
+    pub entity_type: Option<String>,
+    pub entity_id: Option<String>,
+}
+
 impl Store {
     /// Newest first.
-    pub async fn audit_list(&self, before: Option<i64>, limit: usize) -> Result<Vec<AuditEntry>, Error> {
+    pub async fn audit_list(
+        &self,
+        filter: AuditFilter,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, Error> {
         self.read(async move |tx| {
-            let sql = format!("SELECT {COLUMNS} FROM audit WHERE n < $1 ORDER BY n DESC LIMIT $2");
-            let rows = tx.query(&sql, params![before.unwrap_or(i64::MAX), limit]).await?;
-            rows.iter().map(entry).collect()
+            let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM audit"));
+            ask.and_some("n <", before);
+            ask.and_some("actor =", filter.actor.as_deref());
+            ask.and_some("action =", filter.action.as_deref());
+            ask.and_some("entity_type =", filter.entity_type.as_deref());
+            ask.and_some("entity_id =", filter.entity_id.as_deref());
+            let (sql, values) = ask.order_limit("n DESC", limit);
+            tx.query(&sql, values).await?.iter().map(entry).collect()
         })
         .await
     }

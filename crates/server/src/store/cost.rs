@@ -2,7 +2,7 @@
 
 use omoi_protocol::{
     BudgetLevel, CallId, ProjectId, SandboxId, TaskId,
-    cost::{CostTotals, ModelCall},
+    cost::{CostGroup, CostGroupBy, CostTotals, ModelCall},
 };
 
 use super::{
@@ -58,17 +58,7 @@ impl Store {
                     tx.query_one(sql, params![level, id]).await?
                 }
                 None => {
-                    let sum =
-                        |column: &str| format!("CAST(COALESCE(sum({column}), 0) AS BIGINT) AS {column}");
-                    let ask = filter.ask(&format!(
-                        "SELECT count(ended_at) AS calls, {}, {}, {}, {}, {} FROM model_calls",
-                        sum("cost"),
-                        sum("input_tokens"),
-                        sum("output_tokens"),
-                        sum("cache_read_tokens"),
-                        sum("cache_write_tokens")
-                    ));
-                    let (sql, values) = ask.all();
+                    let (sql, values) = filter.ask(&format!("SELECT {} FROM model_calls", sums())).all();
                     tx.query_one(&sql, values).await?
                 }
             };
@@ -76,6 +66,52 @@ impl Store {
         })
         .await
     }
+
+    /// The sums of each group, dearest first; days newest first.
+    pub async fn call_groups(
+        &self,
+        filter: CallFilter,
+        by: CostGroupBy,
+        limit: usize,
+    ) -> Result<Vec<CostGroup>, Error> {
+        // Times are microseconds, so a day of UTC is a whole part.
+        let (key, order) = match by {
+            CostGroupBy::Project => ("project_id", "cost DESC, grouped"),
+            CostGroupBy::Task => ("task_id", "cost DESC, grouped"),
+            CostGroupBy::Sandbox => ("sandbox_id", "cost DESC, grouped"),
+            CostGroupBy::Model => ("model", "cost DESC, grouped"),
+            CostGroupBy::Day => ("CAST(started_at / 86400000000 AS TEXT)", "min(started_at) DESC"),
+        };
+        self.read(async move |tx| {
+            let ask = filter.ask(&format!("SELECT {key} AS grouped, {} FROM model_calls", sums()));
+            let (sql, values) = ask.group_limit(key, order, limit);
+            let rows = tx.query(&sql, values).await?;
+            rows.iter().map(|row| Ok(CostGroup { key: key_of(row, by)?, totals: totals(row)? })).collect()
+        })
+        .await
+    }
+}
+
+fn sums() -> String {
+    let sum = |column: &str| format!("CAST(COALESCE(sum({column}), 0) AS BIGINT) AS {column}");
+    let columns = ["cost", "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"];
+    format!("count(ended_at) AS calls, {}", columns.map(sum).join(", "))
+}
+
+/// None for calls that belong to no such thing.
+fn key_of(row: &Row, by: CostGroupBy) -> Result<Option<String>, Error> {
+    let key: Option<String> = row.get("grouped")?;
+    match by {
+        CostGroupBy::Day => key.map(|days| date(&days)).transpose(),
+        _ => Ok(key),
+    }
+}
+
+fn date(days: &str) -> Result<String, Error> {
+    let broken = || Error::corrupt("started_at", "no day");
+    let second = days.parse::<i64>().ok().and_then(|days| days.checked_mul(86_400)).ok_or_else(broken)?;
+    let at = jiff::Timestamp::from_second(second).map_err(|_| broken())?;
+    Ok(at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string())
 }
 
 impl CallFilter {

@@ -64,6 +64,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use self::{
     attempt::Before,
+    audit::AuditFilter,
     batch::Made as BatchMade,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
     cost::CallFilter,

@@ -112,6 +112,22 @@ on_both! {
         assert_eq!(app.verdict().await, json!({ "entries": 8, "broken_at": null }));
     }
 
+    async fn lines_are_found_by_who_did_what_to_what(app: App) {
+        let ada = app.operator("ada", "admin").await;
+        let project = app.project("one").await;
+        let task = app.task(&project, json!({})).await;
+        app.call(Method::POST, &format!("/api/v1/tasks/{task}/cancel"), &ada, Some(&json!({}))).await.expect(200);
+        let found = async |query: &str| {
+            let lines = app.get(&format!("/api/v1/audit?{query}")).await.expect(200)["items"].as_array().unwrap().clone();
+            lines.iter().map(|line| text(&line["action"])).collect::<Vec<_>>()
+        };
+        assert_eq!(found(&format!("entity_id={task}")).await, ["task.cancel", "task.create"]);
+        assert_eq!(found("actor=ada").await, ["task.cancel"]);
+        assert_eq!(found("action=project.create&entity_type=project").await, ["project.create"]);
+        assert_eq!(found(&format!("actor=ada&entity_id={project}")).await, [""; 0]);
+        assert_eq!(app.pages(&format!("/api/v1/audit?entity_id={task}"), 1).await.len(), 2, "page by page too");
+    }
+
     async fn a_changed_line_is_found(app: App) {
         app.lines(8).await;
         let id = text(&app.pages("/api/v1/audit", 10).await[3]["entity_id"]);

@@ -270,6 +270,35 @@ on_both! { behind =>
         app.call(reqwest::Method::GET, &own, &sandboxes[1].token, None).await.refused(403, "wrong_sandbox");
         app.call(reqwest::Method::GET, "/api/v1/costs", &sandboxes[1].token, None).await.refused(403, "operator_needed");
     }
+
+    async fn costs_are_added_up_by_project_task_model_and_day(app: App) {
+        let project = app.project("one").await;
+        let task = app.task(&project, json!({})).await;
+        let (cheap, dear) = (app.attached_to(&task).await, app.sandbox_with_task().await);
+        app.ask(&cheap, &hello()).await.expect(200);
+        let since = app.now().to_string();
+        app.advance(std::time::Duration::from_secs(86_400)).await;
+        for _ in 0..2 {
+            app.ask(&dear, &hello()).await.expect(200);
+        }
+        let groups = async |query: &str| {
+            let answer = app.get(&format!("/api/v1/costs/groups?{query}")).await.expect(200);
+            assert_eq!(answer["is_cut"], false);
+            let items = answer["items"].as_array().unwrap().clone();
+            items.iter().map(|group| (group["key"].clone(), group["calls"].as_u64().unwrap())).collect::<Vec<_>>()
+        };
+        let by_project = groups("by=project").await;
+        assert_eq!((by_project[0].1, by_project[1].clone()), (2, (json!(project), 1)), "dearest first");
+        assert_eq!(groups(&format!("by=task&project_id={project}")).await, [(json!(task), 1)]);
+        assert_eq!(groups("by=sandbox").await, [(json!(dear.id), 2), (json!(cheap.id), 1)]);
+        assert_eq!(groups("by=model").await, [(hello()["model"].clone(), 3)]);
+        let days = groups("by=day").await;
+        let (today, yesterday) = (days[0].0.as_str().unwrap(), days[1].0.as_str().unwrap());
+        assert_eq!((days[0].1, days[1].1), (2, 1), "newest first");
+        assert!(since.starts_with(yesterday) && app.now().to_string().starts_with(today), "{days:?}");
+        app.get("/api/v1/costs/groups?by=colour").await.refused(422, "invalid_query");
+        app.call(reqwest::Method::GET, "/api/v1/costs/groups?by=day", &cheap.token, None).await.refused(403, "operator_needed");
+    }
 }
 
 /// Prints, and decides nothing: how much later a chunk arrives because it passes through the server.

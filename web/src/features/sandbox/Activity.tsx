@@ -18,13 +18,15 @@ type Props = {
   last: number
   kind: Kind | undefined
   selected: number | undefined
+  /** Grows each time the reader asks for the end. */
+  ends: number
   onKind: (kind: Kind | undefined) => void
   onSelect: (seq: number) => void
   onFile: (path: string, seq: number) => void
 }
 
 /** What happened, and which kinds of it to show. */
-export function Activity({ sandboxId, feed, view, rows, last, kind, selected, onKind, onSelect, onFile }: Props) {
+export function Activity({ sandboxId, feed, view, rows, last, kind, selected, ends, onKind, onSelect, onFile }: Props) {
   const shown = useMemo(() => (kind ? rows.filter((row) => isOfKind(row, kind)) : rows), [rows, kind])
   return (
     <>
@@ -52,6 +54,7 @@ export function Activity({ sandboxId, feed, view, rows, last, kind, selected, on
           hasEarlier={view.hasEarlier}
           isLoadingEarlier={view.earlier === 'loading'}
           selected={selected}
+          ends={ends}
           onEarlier={() => void feed.loadEarlier()}
           onFollow={(isFollowing) => feed.setFollowing(isFollowing)}
           onSelect={onSelect}

@@ -1,6 +1,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { ArrowDown } from 'lucide-react'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
+import { useKeys } from '../../app/keys'
 import type { Row } from '../../live/rows'
 import { Button } from '../../ui/Button'
 import { CardsContext, type Cards } from './cards/Card'
@@ -20,6 +21,8 @@ type Props = {
   hasEarlier: boolean
   isLoadingEarlier: boolean
   selected?: number | undefined
+  /** Grows each time the reader asks for the end. */
+  ends?: number
   onEarlier: () => void
   onFollow: (isFollowing: boolean) => void
   onSelect: (seq: number) => void
@@ -35,7 +38,7 @@ type Item = { key: string; depth: number; row: Row | undefined }
  * moves nothing while they are elsewhere.
  */
 export function EventList(props: Props) {
-  const { sandboxId, rows, last, hasEarlier, isLoadingEarlier, selected, onEarlier, onFollow, onSelect, onFile } = props
+  const { sandboxId, rows, last, hasEarlier, isLoadingEarlier, selected, ends = 0, onEarlier, onFollow, onSelect, onFile } = props
   const box = useRef<HTMLDivElement>(null)
   const [opened, setOpened] = useState<ReadonlyMap<string, boolean>>(new Map())
   /** While the reader is away from the end: the last event they can have seen there. */
@@ -99,6 +102,28 @@ export function EventList(props: Props) {
     // Only a new choice moves the list, not every event that comes.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [selected, isLoaded])
+
+  const endsBefore = useRef(ends)
+  useEffect(() => {
+    if (ends === endsBefore.current) return
+    endsBefore.current = ends
+    follow(true)
+    // oxlint-disable-next-line react/exhaustive-deps -- only a new wish moves the list
+  }, [ends])
+
+  /** The next or the previous event is chosen, from the end where none is. */
+  const choose = (by: 1 | -1) => {
+    const at = selected === undefined ? rows.length : rows.findLastIndex((row) => row.seq <= selected)
+    const row = rows[Math.min(rows.length - 1, Math.max(0, at + by))]
+    if (!row) return
+    follow(false)
+    onSelect(row.seq)
+  }
+  const toggle = () => {
+    const row = items.find((item) => item.row?.seq === selected)?.row
+    if (row) cards.onOpen(row.key, !opened.get(row.key))
+  }
+  useKeys({ j: () => choose(1), k: () => choose(-1), o: toggle })
 
   const cards = useMemo<Cards>(
     () => ({

@@ -5,15 +5,16 @@ import type { ReactNode } from 'react'
 import type { Sandbox, Task } from '../../api/types'
 import type { Facts } from '../../live/facts'
 import { number, text } from '../../live/fields'
+import { Copy } from '../../ui/Copy'
 import { bytes, money, tokens } from '../../ui/figures'
 import { nameOf, oneLine, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Ago, Beat } from '../../ui/Time'
 import { Actions } from './Actions'
-import { sandboxCosts } from './queries'
+import { BEAT_MS, sandboxCosts } from './queries'
 
-/** How often a worker says that it lives, unless it was told otherwise. */
-const BEAT_MS = 30_000
+/** From this part of a budget on it is worth a warning. */
+const NEARLY = 0.8
 
 type Props = { id: string; title: string; sandbox: Sandbox | undefined; task: Task | null | undefined; facts: Facts }
 
@@ -26,20 +27,20 @@ export function Head({ id, title, sandbox, task, facts }: Props) {
   return (
     <div className="flex shrink-0 flex-col gap-0.5 border-b border-line bg-surface px-4 py-2">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
-        <h1 className="untrusted line-clamp-2 min-w-0 text-lg font-semibold">{title}</h1>
+        <h1 className="untrusted line-clamp-2 min-w-0 flex-1 basis-40 text-lg font-semibold md:flex-none">{title}</h1>
         {sandbox && <State state={sandbox.status} />}
-        <span className="flex-1" />
-        {sandbox && <Actions sandbox={sandbox} />}
+        <span className="hidden flex-1 md:block" />
+        {sandbox && <Actions sandbox={sandbox} task={task} />}
       </div>
       <dl className="flex flex-wrap gap-x-4 gap-y-0.5 text-xs text-muted tabular-nums">
         <Fact name="sandbox">
-          <span className="font-mono" title={id}>
+          <Copy text={id} label={`Copy the id ${id}`} className="font-mono">
             {nameOf(shortId(id))}
-          </span>
+          </Copy>
         </Fact>
         {task && (
           <Fact name="task">
-            <Link to={`/tasks/${encodeURIComponent(task.id)}` as string} title={task.id} className="font-mono text-accent underline">
+            <Link to="/tasks/$id" params={{ id: task.id }} title={task.id} className="font-mono text-accent underline">
               {nameOf(shortId(task.id))}
             </Link>
             {task.retry_count > 0 && ` attempt ${task.retry_count + 1}`}
@@ -48,6 +49,11 @@ export function Head({ id, title, sandbox, task, facts }: Props) {
         {sandbox?.branch_name && (
           <Fact name="branch" icon={<GitBranch size={12} aria-hidden />}>
             <span className="font-mono break-all">{nameOf(sandbox.branch_name)}</span>
+          </Fact>
+        )}
+        {sandbox?.stage === 'check' && (
+          <Fact name="stage" shown>
+            runs the checks that prove the task
           </Fact>
         )}
         {sandbox && <Isolation sandbox={sandbox} />}
@@ -81,22 +87,45 @@ export function Head({ id, title, sandbox, task, facts }: Props) {
             {tokens(read ?? 0)} in · {tokens(totals.output_tokens)} out
           </Fact>
         )}
-        {totals && totals.calls > 0 && <Cost spent={totals.cost_usd} task={task} />}
+        {totals && <Cost spent={totals.cost_usd} task={task} />}
       </dl>
     </div>
   )
 }
 
+/** What this attempt has spent of what it may, and the whole task of what that may. */
 function Cost({ spent, task }: { spent: number; task: Task | null | undefined }) {
-  const limit = number(task?.execution_config, 'max_total_cost_usd')
+  const limit = budget(task, 'max_total_cost_usd')
+  const whole = budget(task, 'budget_usd')
+  const all = task?.cost_usd
   return (
-    <Fact name="cost">
-      <span className={limit !== undefined && spent >= limit ? 'text-warn' : ''}>
-        {money(spent)}
-        {limit !== undefined && ` of ${money(limit)}`}
-      </span>
-    </Fact>
+    <>
+      <Fact name="cost" shown>
+        <Spent spent={spent} limit={limit} />
+      </Fact>
+      {whole !== undefined && all !== undefined && (
+        <Fact name="task" shown>
+          <Spent spent={Math.max(all, spent)} limit={whole} />
+        </Fact>
+      )}
+    </>
   )
+}
+
+function Spent({ spent, limit }: { spent: number; limit: number | undefined }) {
+  const part = limit === undefined ? 0 : spent / limit
+  return (
+    <span className={part >= 1 ? 'text-bad' : part >= NEARLY ? 'text-warn' : ''}>
+      {money(spent)}
+      {limit !== undefined && ` of ${money(limit)}`}
+      {part >= 1 ? ', used up' : part >= NEARLY ? ', nearly used up' : ''}
+    </span>
+  )
+}
+
+/** 0 is no limit. */
+function budget(task: Task | null | undefined, name: string): number | undefined {
+  return number(task?.execution_config, name) || undefined
 }
 
 function Isolation({ sandbox }: { sandbox: Sandbox }) {

@@ -1,7 +1,9 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useState, type FormEvent } from 'react'
+import { useEffect, useRef, useState, type FormEvent } from 'react'
 import type { Message, MessageState, MessageType } from '../../api/types'
 import { useSession } from '../../api/session'
+import { usePageActions } from '../../app/actions'
+import { useKeys } from '../../app/keys'
 import { Button } from '../../ui/Button'
 import { ErrorPanel } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
@@ -35,6 +37,14 @@ export function MessageBox({ sandboxId, isOver }: { sandboxId: string; isOver: b
     // After a lost answer too: the list then shows whether the message arrived.
     onSettled: () => queries.invalidateQueries({ queryKey: messageList(sandboxId).queryKey }),
   })
+  const box = useRef<HTMLTextAreaElement>(null)
+  const focus = () => box.current?.focus()
+  // A link may lead right to the box.
+  useEffect(() => {
+    if (location.hash === '#message') box.current?.focus()
+  }, [])
+  useKeys({ m: focus })
+  usePageActions(role === 'viewer' || isOver ? [] : [{ label: 'Write to the agent', keys: 'm', run: focus }])
   const canSend = content.trim() !== '' && !send.isPending
 
   const submit = (event: FormEvent) => {
@@ -56,6 +66,7 @@ export function MessageBox({ sandboxId, isOver }: { sandboxId: string; isOver: b
             To the agent
           </label>
           <textarea
+            ref={box}
             id="message"
             rows={2}
             value={content}

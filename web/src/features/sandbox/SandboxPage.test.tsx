@@ -13,26 +13,29 @@ import type { SandboxSearch } from './search'
 const DIFF = 'diff --git a/a.rs b/a.rs\n--- a/a.rs\n+++ b/a.rs\n@@ -1 +1 @@\n-before\n+after, whole\n'
 
 let stored: StoredEvent[]
+let earlier: StoredEvent[]
 let posted: [string, unknown][]
 let search: SandboxSearch
 let sandbox: Record<string, unknown>
 
-const task = { id: 'task-1', sandbox_id: 'sbx-1', title: 'Add replay', status: 'running', description: 'd', retry_count: 0, max_retries: 0, execution_config: { max_total_cost_usd: 2 } }
+let held: Record<string, unknown>
+
+const task = { id: 'task-1', project_id: 'prj-1', sandbox_id: 'sbx-1', title: 'Add replay', status: 'running', description: 'd', retry_count: 0, max_retries: 0, execution_config: { max_total_cost_usd: 2 } }
 
 async function answer(input: Request | string): Promise<Response> {
   const url = new URL(typeof input === 'string' ? input : input.url, 'http://localhost')
   const path = url.pathname.replace('/api/v1', '')
   if (input instanceof Request && input.method === 'POST') {
-    posted.push([path, await input.json()])
+    posted.push([path, await input.json().catch(() => undefined)])
     return Response.json({ ...sandbox, message_id: 'msg-1' })
   }
   switch (path) {
     case '/sandboxes/sbx-1':
       return Response.json(sandbox)
     case '/sandboxes/sbx-1/task':
-      return Response.json(task)
+      return Response.json(held)
     case '/sandboxes/sbx-1/events':
-      return Response.json({ events: stored.toReversed() })
+      return Response.json({ events: (url.searchParams.has('before') ? earlier : stored).toReversed() })
     case '/sandboxes/sbx-1/messages':
       return Response.json([])
     case '/sandboxes/sbx-1/diffs/evt-20':
@@ -70,6 +73,8 @@ function show(role: Role = 'operator') {
 beforeEach(() => {
   search = {}
   posted = []
+  earlier = []
+  held = task
   sandbox = {
     id: 'sbx-1',
     task_id: 'task-1',
@@ -140,6 +145,15 @@ describe('the page of a sandbox', () => {
     expect(screen.getAllByText(/make all/)).toHaveLength(2)
   })
 
+  test('loads what a link points at, however far back it is', async () => {
+    earlier = [storedEvent(1), storedEvent(2)]
+    stored = [storedEvent(3), storedEvent(4)]
+    search = { at: 1 }
+    show()
+    expect(await screen.findByText('event 1')).toBeTruthy()
+    expect(screen.queryByText('event 2')).toBeNull()
+  })
+
   test('stops the sandbox after it has said what is kept', async () => {
     show()
     await userEvent.click(await screen.findByRole('button', { name: 'Stop' }))
@@ -165,6 +179,56 @@ describe('the page of a sandbox', () => {
     show('viewer')
     expect(await screen.findByText(/may look, but not speak/)).toBeTruthy()
     expect(screen.queryByRole('button', { name: 'Stop' })).toBeNull()
+  })
+
+  test('obeys its keys', async () => {
+    show()
+    await screen.findByRole('region', { name: 'Terminal, read-only' })
+    await userEvent.keyboard('2')
+    expect(search.tab).toBe('files')
+    await userEvent.keyboard('k')
+    expect(search.event).toBe(3)
+    await userEvent.keyboard('k')
+    expect(search.event).toBe(2)
+    await userEvent.keyboard('m')
+    expect(document.activeElement).toBe(screen.getByLabelText('To the agent'))
+    await userEvent.keyboard('i')
+    expect(screen.queryByRole('dialog')).toBeNull()
+    screen.getByLabelText('To the agent').blur()
+    await userEvent.keyboard('i')
+    expect(screen.getByRole('dialog', { name: 'Interrupt the agent?' })).toBeTruthy()
+  })
+
+  test('copies the command that shows the same in a terminal', async () => {
+    show()
+    const user = userEvent.setup()
+    await user.click(await screen.findByRole('button', { name: 'More actions' }))
+    await user.click(screen.getByRole('menuitem', { name: 'Copy the CLI command' }))
+    expect(await navigator.clipboard.readText()).toBe('omoi sandbox events sbx-1 --follow')
+  })
+
+  test('says that there is no transcript where there is none', async () => {
+    show()
+    await userEvent.click(await screen.findByRole('button', { name: 'More actions' }))
+    await userEvent.click(screen.getByRole('menuitem', { name: 'Download the transcript' }))
+    expect((await screen.findByRole('alert')).textContent).toContain('has no transcript')
+  })
+
+  test('warns of a budget that is nearly or wholly used up', async () => {
+    const config = { max_total_cost_usd: 0.5, budget_usd: 0.42 }
+    held = { ...task, execution_config: config, cost_usd: 0.42 }
+    show()
+    expect(await screen.findByText('$0.42 of $0.50, nearly used up')).toBeTruthy()
+    expect(screen.getByText('$0.42 of $0.42, used up')).toBeTruthy()
+  })
+
+  test('offers to try a task again that failed', async () => {
+    held = { ...task, status: 'failed' }
+    sandbox = { ...sandbox, status: 'failed', ended_at: '2026-11-16T09:05:00Z' }
+    show()
+    await userEvent.click(await screen.findByRole('button', { name: 'More actions' }))
+    await userEvent.click(await screen.findByRole('menuitem', { name: 'Retry the task' }))
+    await waitFor(() => expect(posted.map(([path]) => path)).toEqual(['/tasks/task-1/retry', '/projects/prj-1/sandboxes']))
   })
 
   test('says how it ended and where the work is', async () => {

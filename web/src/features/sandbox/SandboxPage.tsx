@@ -1,22 +1,24 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useCallback, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react'
 import { openStream } from '../../api/client'
 import { Problem } from '../../api/problem'
 import type { Sandbox, Task } from '../../api/types'
+import { useKeys } from '../../app/keys'
 import { setConnection, useAtMostEverySecond } from '../../app/live'
 import { factsOf, filesOf } from '../../live/facts'
 import { Feed, type FeedView } from '../../live/feed'
 import type { LogEvent } from '../../live/log'
 import { Rows } from '../../live/rows'
+import type { DiffHandle } from '../../ui/DiffView'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
 import { Tabs, type TabItem } from '../../ui/Tabs'
 import { useIsWide } from '../../ui/wide'
+import { Changes } from '../../parts/Changes'
 import { Activity } from './Activity'
 import { DetailsTab } from './DetailsTab'
-import { FilesTab } from './FilesTab'
 import { Head } from './Head'
 import { MessageBox } from './MessageBox'
 import { Outcome } from './Outcome'
@@ -83,7 +85,20 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
     (event: number) => onSearch({ event, ...(!isWide && { tab: 'activity' as const }) }),
     [onSearch, isWide],
   )
-  const onFile = useCallback((file: string, event: number | undefined) => onSearch({ tab: 'files', file, ...(event !== undefined && { event }) }), [onSearch])
+  const onFile = useCallback((file: string, event: number | undefined) => onSearch({ tab: 'files', file, event }), [onSearch])
+
+  const diff = useRef<DiffHandle>(null)
+  const [ends, setEnds] = useState(0)
+  useKeys({
+    ...Object.fromEntries(tabs.map((one, n) => [String(n + 1), () => onSearch({ tab: one.id })])),
+    n: () => diff.current?.next(),
+    p: () => diff.current?.previous(),
+    End: () => {
+      onSearch({ at: undefined })
+      setEnds((before) => before + 1)
+    },
+  })
+  useEarlier(feed, view, Math.min(search.at ?? Infinity, search.event ?? Infinity))
 
   const activity = (
     <Pending view={view} onRetry={() => void feed.start()}>
@@ -95,11 +110,11 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
         last={events.at(-1)?.seq ?? 0}
         kind={search.kinds}
         selected={search.event}
+        ends={ends}
         onKind={(kinds) => onSearch({ kinds })}
         onSelect={onSelect}
         onFile={onFile}
       />
-      <Replay events={view.events} at={search.at} onAt={(at) => onSearch({ at })} />
     </Pending>
   )
   return (
@@ -116,10 +131,11 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
         <Tabs label="Views of the sandbox" tabs={tabs} chosen={tab} onChoose={(chosen) => onSearch({ tab: chosen })}>
           {tab === 'activity' && activity}
           {tab === 'terminal' && <TerminalTab rows={rows} onSelect={onSelect} />}
-          {tab === 'files' && <FilesTab sandboxId={id} files={files} file={search.file} event={search.event} onChoose={onFile} />}
+          {tab === 'files' && <Changes sandboxId={id} files={files} file={search.file} event={search.event} onChoose={onFile} ref={diff} />}
           {tab === 'details' && <DetailsTab sandbox={sandbox} task={task} />}
         </Tabs>
       </div>
+      <Replay events={view.events} at={search.at} onAt={(at) => onSearch({ at })} />
     </>
   )
 }
@@ -154,6 +170,15 @@ function useFeed(id: string): [Feed, FeedView] {
   const view = useSyncExternalStore(feed.subscribe, feed.view)
   useEffect(() => setConnection(view.stream), [view.stream])
   return [feed, view]
+}
+
+/** A link may point before what is loaded: that is loaded, page by page. */
+function useEarlier(feed: Feed, view: FeedView, seq: number) {
+  const first = view.events[0]?.seq
+  const isWanted = first !== undefined && seq < first && view.hasEarlier && view.earlier === 'idle'
+  useEffect(() => {
+    if (isWanted) void feed.loadEarlier()
+  }, [feed, isWanted])
 }
 
 function upTo(events: readonly LogEvent[], at: number | undefined): readonly LogEvent[] {

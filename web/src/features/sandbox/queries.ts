@@ -6,20 +6,34 @@ import { Problem } from '../../api/problem'
 import type { LiveEvent, Message, MessageState, MessageType, Sandbox, StoredEvent, Task } from '../../api/types'
 import type { HistoryQuery } from '../../live/feed'
 
+/** How often a worker says that it lives, unless it was told otherwise. */
+export const BEAT_MS = 30_000
+
 /** What the stream calls them. */
 export const HEARTBEATS = ['SANDBOX_agent.heartbeat', 'SANDBOX_spec.heartbeat', 'SANDBOX_heartbeat']
 
 export type SandboxPage = { items: Sandbox[]; next?: string | null }
 
-export function sandboxList(isLiveOnly: boolean) {
+const PAGE = 500
+
+/** Newest first. Filters and order are the page's own, so that its counts and rows come from one answer. */
+export function sandboxList() {
   return infiniteQueryOptions({
-    queryKey: ['sandboxes', { live: isLiveOnly }],
+    queryKey: ['sandboxes', 'list'],
     queryFn: ({ pageParam, signal }): Promise<SandboxPage> => {
-      const query = { ...(isLiveOnly && { live: true }), ...(pageParam && { cursor: pageParam }) }
+      const query = { limit: PAGE, ...(pageParam && { cursor: pageParam }) }
       return ask(api.GET('/api/v1/sandboxes', { params: { query }, signal }))
     },
     initialPageParam: '',
     getNextPageParam: (page) => page.next ?? undefined,
+  })
+}
+
+/** What the newest tasks are called. */
+export function taskTitles() {
+  return queryOptions({
+    queryKey: ['tasks', 'titles'],
+    queryFn: async ({ signal }): Promise<Task[]> => (await ask(api.GET('/api/v1/tasks', { params: { query: { limit: PAGE } }, signal }))).items,
   })
 }
 
@@ -68,21 +82,16 @@ export function sandboxCosts(id: string) {
   })
 }
 
-/** A diff never changes. */
-export function sandboxDiff(id: string, eventId: string) {
-  return queryOptions({
-    queryKey: ['sandbox', id, 'diff', eventId],
-    queryFn: ({ signal }) => {
-      const path = { id, event_id: eventId }
-      return ask(api.GET('/api/v1/sandboxes/{id}/diffs/{event_id}', { params: { path }, signal }))
-    },
-    staleTime: Number.POSITIVE_INFINITY,
-  })
-}
-
 export function sandboxStop(id: string) {
   const body = { reason: 'stopped from its page' }
   return ask(api.POST('/api/v1/sandboxes/{id}/terminate', { params: { path: { id } }, body }))
+}
+
+/** Puts a task back that is over, and orders a sandbox for it. */
+export async function taskAgain({ id, project_id }: Task): Promise<string> {
+  await ask(api.POST('/api/v1/tasks/{id}/retry', { params: { path: { id } } }))
+  const params = { path: { id: project_id } }
+  return (await ask(api.POST('/api/v1/projects/{id}/sandboxes', { params, body: { task_id: id } }))).id
 }
 
 export async function eventHistory(id: string, query: HistoryQuery): Promise<StoredEvent[]> {

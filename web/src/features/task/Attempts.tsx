@@ -4,7 +4,7 @@ import type { Sandbox } from '../../api/types'
 import { usd } from '../../ui/amount'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine, shortId } from '../../ui/plain'
-import { Quiet, Section } from '../../ui/Section'
+import { Quiet } from '../../ui/Section'
 import { State } from '../../ui/State'
 import { duration } from '../../ui/time'
 import { Ago } from '../../ui/Time'
@@ -15,7 +15,7 @@ const REASON_CHARS = 120
 export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandbox[] }> }) {
   const rows = attempts.data?.items ?? []
   return (
-    <Section title="Attempts" aside={<span className="text-muted tabular-nums">{rows.length || ''}</span>}>
+    <>
       {attempts.isPending && <Skeleton rows={2} label="Loading attempts" />}
       {attempts.error && <ErrorPanel error={attempts.error} onRetry={() => void attempts.refetch()} />}
       {attempts.data && rows.length === 0 && <Quiet>Nobody has tried it yet.</Quiet>}
@@ -46,6 +46,7 @@ export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandb
                   >
                     {shortId(sandbox.id)}
                   </Link>
+                  {sandbox.stage === 'check' && <span className="ml-2 text-xs text-muted">checks</span>}
                 </td>
                 <td className="untrusted px-2 text-muted">{why(sandbox)}</td>
                 <td className="hidden px-2 text-muted md:table-cell">
@@ -58,7 +59,7 @@ export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandb
           </tbody>
         </table>
       )}
-    </Section>
+    </>
   )
 }
 

@@ -1,26 +1,27 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { ErrorPanel } from '../../ui/panels'
+import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine, shortId } from '../../ui/plain'
-import { Section } from '../../ui/Section'
+import { Quiet } from '../../ui/Section'
 import { State } from '../../ui/State'
 import { taskDependencies, taskOne } from './queries'
 
 const SHOWN = 20
 const TITLE_CHARS = 120
 
-/** What it waits for and what waits for it; nothing where there is neither. */
+/** What it waits for and what waits for it. */
 export function DependencyList({ id }: { id: string }) {
   const { data, error, refetch } = useQuery(taskDependencies(id))
   if (error) return <ErrorPanel error={error} onRetry={() => void refetch()} />
-  if (!data || (data.depends_on.length === 0 && data.blocks.length === 0)) return null
+  if (!data) return <Skeleton rows={2} label="Loading dependencies" />
+  if (data.depends_on.length === 0 && data.blocks.length === 0) {
+    return <Quiet>It waits for no other task, and none waits for it.</Quiet>
+  }
   return (
-    <Section title="Dependencies">
-      <div className="grid gap-3 px-3 py-2 md:grid-cols-2">
-        <Tasks title="Waits for" ids={data.depends_on} />
-        <Tasks title="Waited for by" ids={data.blocks} />
-      </div>
-    </Section>
+    <div className="grid gap-3 px-3 py-2 md:grid-cols-2">
+      <Tasks title="Waits for" ids={data.depends_on} />
+      <Tasks title="Waited for by" ids={data.blocks} />
+    </div>
   )
 }
 
@@ -28,7 +29,7 @@ function Tasks({ title, ids }: { title: string; ids: string[] }) {
   if (ids.length === 0) return null
   return (
     <div>
-      <h3 className="text-xs text-muted">{title}</h3>
+      <h2 className="text-xs text-muted">{title}</h2>
       <ul>
         {ids.slice(0, SHOWN).map((id) => (
           <li key={id} className="flex min-h-7 items-center gap-2">

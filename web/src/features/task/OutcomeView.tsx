@@ -1,8 +1,11 @@
-import { Check, CircleHelp, X } from 'lucide-react'
+import { Link } from '@tanstack/react-router'
 import type { Task } from '../../api/types'
+import { count } from '../../ui/amount'
 import { plain } from '../../ui/plain'
+import { Scroll } from '../../ui/Scroll'
 import { Section } from '../../ui/Section'
 import { outcomeOf, type Outcome } from './outcome'
+import { Verdict } from './Verdict'
 
 const FAILURES: Record<NonNullable<Task['failure_kind']>, string> = {
   agent: 'The agent gave up or reported an error.',
@@ -24,7 +27,7 @@ export function OutcomeView({ task }: { task: Task }) {
     case 'completed':
       return (
         <Section title="Outcome" aside={outcome && <Verdict of={outcome.verification} />}>
-          {outcome ? <Evidence outcome={outcome} /> : <p className="px-3 py-2 text-muted">Completed, without a word.</p>}
+          {outcome ? <Evidence id={task.id} outcome={outcome} /> : <p className="px-3 py-2 text-muted">Completed, without a word.</p>}
         </Section>
       )
     case 'failed':
@@ -33,9 +36,11 @@ export function OutcomeView({ task }: { task: Task }) {
         <Section title={task.status === 'failed' ? 'Why it failed' : 'Why it was cancelled'}>
           <div className="flex flex-col gap-1 px-3 py-2">
             {task.failure_kind && <p>{FAILURES[task.failure_kind]}</p>}
-            <p className="untrusted text-bad">{plain(task.error_message || 'Nothing was said about it.')}</p>
+            <Scroll label="What went wrong" className="untrusted max-h-60 text-bad">
+              {plain(task.error_message || 'Nothing was said about it.')}
+            </Scroll>
           </div>
-          {outcome && <Evidence outcome={outcome} />}
+          {outcome && <Evidence id={task.id} outcome={outcome} />}
         </Section>
       )
     case 'pending':
@@ -51,32 +56,7 @@ export function OutcomeView({ task }: { task: Task }) {
   }
 }
 
-function Verdict({ of }: { of: Outcome['verification'] }) {
-  switch (of) {
-    case 'verified':
-      return (
-        <span className="inline-flex items-center gap-1 text-ok">
-          <Check size={14} aria-hidden /> verified: its checks passed on this commit
-        </span>
-      )
-    case 'disputed':
-      return (
-        <span className="inline-flex items-center gap-1 text-bad">
-          <X size={14} aria-hidden /> disputed: somebody or something says otherwise
-        </span>
-      )
-    case 'unverified':
-      return (
-        <span className="inline-flex items-center gap-1 text-warn">
-          <CircleHelp size={14} aria-hidden /> unverified: the agent says so, and no check has proven it
-        </span>
-      )
-    default:
-      return of satisfies never
-  }
-}
-
-function Evidence({ outcome }: { outcome: Outcome }) {
+function Evidence({ id, outcome }: { id: string; outcome: Outcome }) {
   const facts: [string, string | undefined][] = [
     ['Branch', outcome.branch],
     ['Commit', outcome.commit],
@@ -97,24 +77,11 @@ function Evidence({ outcome }: { outcome: Outcome }) {
             ),
         )}
       </dl>
-      {outcome.checks.length > 0 && (
-        <ul aria-label="Checks" className="flex flex-col gap-1">
-          {outcome.checks.map((check) => (
-            <li key={check.name}>
-              <details>
-                <summary className="min-h-6 cursor-pointer">
-                  <span className={check.passed ? 'text-ok' : 'text-bad'}>{check.passed ? 'passed' : 'failed'}</span>{' '}
-                  <span className="untrusted">{plain(check.name)}</span>{' '}
-                  {check.exitCode !== undefined && <span className="text-muted">exit {check.exitCode}</span>}
-                </summary>
-                <pre className="untrusted mt-1 overflow-auto rounded bg-sunken p-2 font-mono text-xs">
-                  {`$ ${plain(check.command)}\n${plain(check.output)}`}
-                </pre>
-              </details>
-            </li>
-          ))}
-        </ul>
-      )}
+      <Link to="/tasks/$id" params={{ id }} search={{ tab: 'proof' }} className="text-accent underline">
+        {outcome.checks.length === 0
+          ? 'No check has run'
+          : `${outcome.checks.filter((check) => check.passed).length} of ${count(outcome.checks.length, 'check')} passed`}
+      </Link>
     </div>
   )
 }

@@ -1,27 +1,44 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useMemo, useState } from 'react'
-import { asProblem, Problem } from '../../api/problem'
-import { useSession } from '../../api/session'
-import type { Task } from '../../api/types'
+import { useMemo } from 'react'
+import { Problem } from '../../api/problem'
 import { useAtMostEverySecond, useLive } from '../../app/live'
-import { usd } from '../../ui/amount'
-import { Button } from '../../ui/Button'
-import { Dialog } from '../../ui/Dialog'
+import { useKeys } from '../../app/keys'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine, plain } from '../../ui/plain'
 import { Section } from '../../ui/Section'
 import { State } from '../../ui/State'
-import { Ago } from '../../ui/Time'
+import { Tabs, type TabItem } from '../../ui/Tabs'
+import { Actions } from './Actions'
 import { Attempts } from './Attempts'
+import { ChangesTab } from './ChangesTab'
 import { DependencyList } from './DependencyList'
+import { Facts } from './Facts'
+import { History } from './History'
 import { OutcomeView } from './OutcomeView'
-import { taskAttempts, taskCancel, taskOne, taskRetry, taskStart } from './queries'
+import { Proof } from './Proof'
+import { taskAttempts, taskOne } from './queries'
+import type { TaskSearch, TaskTab } from './search'
+import { Waits } from './Waits'
 
 const TITLE_CHARS = 160
+const TABS: TabItem<TaskTab>[] = [
+  { id: 'attempts', label: 'Attempts' },
+  { id: 'proof', label: 'Proof' },
+  { id: 'changes', label: 'Changes' },
+  { id: 'dependencies', label: 'Dependencies' },
+  { id: 'history', label: 'History' },
+]
 
-export function TaskPage({ id, onStarted }: { id: string; onStarted: (sandbox: string) => void }) {
+type Props = {
+  id: string
+  search: TaskSearch
+  onSearch: (change: TaskSearch) => void
+  onStarted: (sandbox: string) => void
+}
+
+export function TaskPage({ id, search, onSearch, onStarted }: Props) {
   const task = useQuery(taskOne(id))
   const attempts = useQuery(taskAttempts(id))
   const queries = useQueryClient()
@@ -30,6 +47,7 @@ export function TaskPage({ id, onStarted }: { id: string; onStarted: (sandbox: s
   const holder = task.data?.sandbox_id
   const filter = useMemo(() => ({ entityIds: holder ? [id, holder] : [id], eventTypes: CHANGES }), [id, holder])
   useLive(filter, refetch)
+  useKeys(Object.fromEntries(TABS.map((tab, n) => [String(n + 1), () => onSearch({ tab: tab.id })])))
 
   if (task.error instanceof Problem && [404, 422].includes(task.error.status)) {
     return (
@@ -43,6 +61,8 @@ export function TaskPage({ id, onStarted }: { id: string; onStarted: (sandbox: s
     )
   }
   const title = task.data ? oneLine(task.data.title, TITLE_CHARS) : 'Task'
+  const tab = search.tab ?? 'attempts'
+  const sandboxes = attempts.data?.items ?? []
   return (
     <Page title={title} aside={task.data && <State state={task.data.status} />}>
       {task.isPending && <Skeleton rows={6} label="Loading the task" />}
@@ -53,8 +73,15 @@ export function TaskPage({ id, onStarted }: { id: string; onStarted: (sandbox: s
           <Actions task={task.data} onStarted={onStarted} />
           <Waits task={task.data} />
           <OutcomeView task={task.data} />
-          <Attempts attempts={attempts} />
-          <DependencyList id={id} />
+          <div className="overflow-hidden rounded-lg border border-line bg-surface">
+            <Tabs label="Views of the task" tabs={TABS} chosen={tab} onChoose={(chosen) => onSearch({ tab: chosen })}>
+              {tab === 'attempts' && <Attempts attempts={attempts} />}
+              {tab === 'proof' && <Proof id={id} />}
+              {tab === 'changes' && <ChangesTab taskId={id} attempts={sandboxes} search={search} onSearch={onSearch} />}
+              {tab === 'dependencies' && <DependencyList id={id} />}
+              {tab === 'history' && <History task={task.data} attempts={sandboxes} />}
+            </Tabs>
+          </div>
           <Section title="What to do">
             <p className="untrusted px-3 py-2">{plain(task.data.description || task.data.title)}</p>
           </Section>
@@ -81,107 +108,6 @@ const CHANGES = [
   'SANDBOX_SPAWNED',
   'SANDBOX_KEPT',
   'SANDBOX_model.call',
+  'SANDBOX_agent.file_edited',
+  'SANDBOX_check.completed',
 ]
-
-function Facts({ task }: { task: Task }) {
-  return (
-    <p className="flex flex-wrap gap-x-4 gap-y-1 text-xs text-muted">
-      <span className="font-mono break-all">{task.id}</span>
-      <Link to="/projects/$id" params={{ id: task.project_id }} className="text-accent hover:underline">
-        project
-      </Link>
-      <span>priority {task.priority.toLowerCase()}</span>
-      {task.branch_name && <span className="untrusted font-mono break-all">{plain(task.branch_name)}</span>}
-      <span>
-        retries {task.retry_count} of {task.max_retries}
-      </span>
-      <span>{usd(task.cost_usd ?? 0)}</span>
-      <span>
-        made <Ago at={task.created_at} />
-      </span>
-    </p>
-  )
-}
-
-/** What can be done with it as it is now. Retry puts it back and starts it in one go. */
-function Actions({ task, onStarted }: { task: Task; onStarted: (sandbox: string) => void }) {
-  const who = useSession()
-  const queries = useQueryClient()
-  const [isAsking, setIsAsking] = useState(false)
-  const settle = () => queries.invalidateQueries({ queryKey: ['task', task.id] })
-  const start = useMutation({ mutationFn: () => taskStart(task), onSuccess: onStarted, onSettled: settle })
-  const retry = useMutation({
-    mutationFn: async () => taskStart(await taskRetry(task.id)),
-    onSuccess: onStarted,
-    onSettled: settle,
-  })
-  const cancel = useMutation({ mutationFn: () => taskCancel(task.id), onSettled: settle })
-  if (who?.role === 'viewer') return null
-  const isBusy = start.isPending || retry.isPending || cancel.isPending
-  const error = start.error ?? retry.error ?? cancel.error
-  const isHeld = task.status === 'assigned' || task.status === 'running'
-  const isOver = task.status === 'failed' || task.status === 'cancelled'
-  const isBlocked = task.unmet_dependencies > 0
-  return (
-    <>
-      <div className="flex flex-wrap gap-2 empty:hidden">
-        {task.status === 'pending' && (
-          <Button look="main" disabled={isBusy || isBlocked} onClick={() => start.mutate()}>
-            {start.isPending ? 'Starting…' : 'Start'}
-          </Button>
-        )}
-        {isOver && (
-          <Button look="main" disabled={isBusy} onClick={() => retry.mutate()}>
-            {retry.isPending ? 'Starting again…' : 'Retry'}
-          </Button>
-        )}
-        {isHeld && task.sandbox_id && (
-          <Link
-            to="/sandboxes/$id"
-            params={{ id: task.sandbox_id }}
-            className="inline-flex min-h-7 items-center rounded bg-accent px-3 font-medium text-on-accent hover:opacity-90"
-          >
-            Watch it work
-          </Link>
-        )}
-        {(task.status === 'pending' || isHeld) && (
-          <Button disabled={isBusy} onClick={() => (isHeld ? setIsAsking(true) : cancel.mutate())}>
-            {cancel.isPending ? 'Cancelling…' : 'Cancel'}
-          </Button>
-        )}
-      </div>
-      {error && (
-        <div className="-m-3">
-          <ErrorPanel error={asProblem(error)} />
-        </div>
-      )}
-      {isAsking && (
-        <Dialog
-          title="Cancel this task?"
-          onClose={() => setIsAsking(false)}
-          actions={
-            <Button
-              onClick={() => {
-                setIsAsking(false)
-                cancel.mutate()
-              }}
-            >
-              Cancel the task
-            </Button>
-          }
-        >
-          <p>Its sandbox is ended. What it has changed so far is kept on its branch, and the task can be retried.</p>
-        </Dialog>
-      )}
-    </>
-  )
-}
-
-/** Why it stands still, if it does. */
-function Waits({ task }: { task: Task }) {
-  const words: string[] = []
-  if (task.waiting_reason) words.push(`Waits for you: ${plain(task.waiting_reason)}. Raise the budget, or cancel it.`)
-  if (task.status === 'pending' && task.unmet_dependencies > 0) words.push('Waits until the tasks it depends on are completed.')
-  if (words.length === 0) return null
-  return <p className="untrusted rounded-lg bg-warn-soft px-3 py-2 text-warn">{words.join(' ')}</p>
-}

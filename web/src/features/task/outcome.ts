@@ -2,7 +2,8 @@
 
 import type { Task } from '../../api/types'
 
-export type Check = { name: string; command: string; passed: boolean; exitCode: number | undefined; output: string }
+/** The proof tells more of it. */
+export type Check = { name: string; passed: boolean }
 
 export type Outcome = {
   output: string | undefined
@@ -35,10 +36,7 @@ function checkOf(value: unknown): Check | undefined {
   if (!check) return undefined
   return {
     name: text(check.name) ?? 'check',
-    command: text(check.command) ?? '',
     passed: check.passed === true,
-    exitCode: typeof check.exit_code === 'number' ? check.exit_code : undefined,
-    output: text(check.output_preview) ?? '',
   }
 }
 

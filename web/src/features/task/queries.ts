@@ -3,7 +3,7 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
 import { Problem } from '../../api/problem'
-import type { NewTask, Sandbox, Task, TaskStatus } from '../../api/types'
+import type { AuditEntry, NewTask, Priority, Sandbox, Task, TaskStatus } from '../../api/types'
 import type { TaskBody } from './newTask'
 
 export type TaskPage = { items: Task[]; next?: string | null }
@@ -45,6 +45,43 @@ export function taskDependencies(id: string) {
     queryKey: ['task', id, 'dependencies'],
     queryFn: ({ signal }) => ask(api.GET('/api/v1/tasks/{id}/dependencies', { params: { path: { id } }, signal })),
   })
+}
+
+export function taskEvidence(id: string) {
+  return queryOptions({
+    queryKey: ['task', id, 'evidence'],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/tasks/{id}/evidence', { params: { path: { id } }, signal })),
+  })
+}
+
+export const EDITS_MAX = 500
+
+/** The last edits of an attempt, newest first. */
+export function attemptEdits(id: string, sandbox: string) {
+  return queryOptions({
+    queryKey: ['task', id, 'edits', sandbox],
+    queryFn: async ({ signal }) => {
+      const params = { path: { id: sandbox }, query: { event_type: 'agent.file_edited', limit: EDITS_MAX } }
+      return (await ask(api.GET('/api/v1/sandboxes/{id}/events', { params, signal }))).events
+    },
+  })
+}
+
+const DEEDS_MAX = 200
+
+/** What people did to the task; for admins only. */
+export function taskAudit(id: string) {
+  return queryOptions({
+    queryKey: ['task', id, 'audit'],
+    queryFn: async ({ signal }): Promise<AuditEntry[]> => {
+      const query = { entity_id: id, limit: DEEDS_MAX }
+      return (await ask(api.GET('/api/v1/audit', { params: { query }, signal }))).items
+    },
+  })
+}
+
+export function taskPriority(id: string, priority: Priority) {
+  return ask(api.PATCH('/api/v1/tasks/{id}', { params: { path: { id } }, body: { priority } }))
 }
 
 const PROJECTS = 500

@@ -3,6 +3,7 @@ import { useContext } from 'react'
 import { number, text } from '../../../live/fields'
 import type { LogEvent } from '../../../live/log'
 import type { Row } from '../../../live/rows'
+import { Counts } from '../../../ui/Counts'
 import { DiffStart } from '../../../ui/DiffView'
 import { nameOf } from '../../../ui/plain'
 import { Card, CardsContext, Title } from './Card'
@@ -40,20 +41,5 @@ export function EditCard({ row, event }: { row: Row; event: LogEvent }) {
     >
       {preview !== undefined && <DiffStart text={preview} lines={LINES_SHOWN} />}
     </Card>
-  )
-}
-
-export function Counts({ added, removed }: { added: number | undefined; removed: number | undefined }) {
-  return (
-    <span className="font-mono whitespace-nowrap">
-      <span className="text-ok">
-        +{added ?? 0}
-        <span className="sr-only"> lines added,</span>
-      </span>{' '}
-      <span className="text-bad">
-        −{removed ?? 0}
-        <span className="sr-only"> lines removed</span>
-      </span>
-    </span>
   )
 }

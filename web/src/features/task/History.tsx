@@ -1,0 +1,53 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useSession } from '../../api/session'
+import type { Sandbox, Task } from '../../api/types'
+import { ErrorPanel, Skeleton } from '../../ui/panels'
+import { nameOf, oneLine, shortId } from '../../ui/plain'
+import { Quiet } from '../../ui/Section'
+import { Ago } from '../../ui/Time'
+import { historyOf } from './history'
+import { taskAudit } from './queries'
+
+const DETAIL_CHARS = 300
+
+/** What became of it, newest first, with who or what caused it. */
+export function History({ task, attempts }: { task: Task; attempts: readonly Sandbox[] }) {
+  const isAdmin = useSession()?.role === 'admin'
+  const audit = useQuery({ ...taskAudit(task.id), enabled: isAdmin })
+  if (isAdmin && audit.isPending) return <Skeleton rows={4} label="Loading the history" />
+  return (
+    <>
+      {audit.error && <ErrorPanel error={audit.error} onRetry={() => void audit.refetch()} />}
+      <table className="w-full text-left">
+        <thead className="text-2xs text-subtle">
+          <tr className="h-7 border-b border-line">
+            <th className="px-3 font-medium">When</th>
+            <th className="px-2 font-medium">What</th>
+            <th className="px-2 font-medium">By</th>
+          </tr>
+        </thead>
+        <tbody>
+          {historyOf(task, attempts, audit.data ?? []).map(({ at, key, what, who, sandbox, detail }) => (
+            <tr key={key} className="border-b border-line align-top last:border-b-0">
+              <td className="px-3 py-1.5 text-muted">
+                <Ago at={at} />
+              </td>
+              <td className="px-2 py-1.5">
+                <span className="untrusted">{oneLine(what, DETAIL_CHARS)}</span>{' '}
+                {sandbox && (
+                  <Link to="/sandboxes/$id" params={{ id: sandbox }} title={sandbox} className="font-mono text-xs text-accent hover:underline">
+                    {shortId(sandbox)}
+                  </Link>
+                )}
+                {detail && <p className="untrusted text-xs text-muted">{oneLine(detail, DETAIL_CHARS)}</p>}
+              </td>
+              <td className="untrusted px-2 py-1.5 text-muted">{who ? nameOf(who) : 'not told'}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {!isAdmin && <Quiet>What people did stands in the audit trail, which takes the role admin to read.</Quiet>}
+    </>
+  )
+}
