@@ -61,29 +61,3 @@ pub enum ExecutionStatus {
     Started,
     AlreadyRunning,
 }
-
-impl SpecPhase {
-    /// A spec's progress in per cent when this phase starts.
-    pub const fn progress_started(self) -> u8 {
-        match self {
-            Self::Explore => 0,
-            Self::Prd => 16,
-            Self::Requirements => 32,
-            Self::Design => 48,
-            Self::Tasks => 64,
-            Self::Sync => 80,
-        }
-    }
-
-    /// A spec's progress in per cent when this phase is completed.
-    pub const fn progress_completed(self) -> u8 {
-        match self {
-            Self::Explore => Self::Prd.progress_started(),
-            Self::Prd => Self::Requirements.progress_started(),
-            Self::Requirements => Self::Design.progress_started(),
-            Self::Design => Self::Tasks.progress_started(),
-            Self::Tasks => Self::Sync.progress_started(),
-            Self::Sync => 100,
-        }
-    }
-}
