@@ -20,6 +20,8 @@ pub mod footprint;
 pub mod graph;
 pub mod push;
 
+pub mod spec;
+
 pub mod agent;
 pub mod dispatch;
 pub mod idle;
