@@ -1,10 +1,8 @@
 //! Specs: what makes a phase's output good enough, what it looks like to people, and what becomes of it. An agent wrote the
 //! outputs, so nothing they say about themselves is believed: whatever can be worked out is worked out again.
 
-mod ears;
 mod evaluate;
-mod fact;
-mod name;
+mod flow;
 
 mod design;
 mod explore;
@@ -13,4 +11,18 @@ mod requirement;
 mod sync;
 mod task;
 
+mod ears;
+mod fact;
+mod name;
+
+mod coverage;
+mod plan;
+mod render;
+mod similar;
+
+pub use coverage::{Coverage, CoverageRow, CoveringTask, Proof, ProofCheck, coverage, proven_percent};
 pub use evaluate::{Evaluation, Finding, Known, Severity, THRESHOLD, evaluate, evaluate_at};
+pub use flow::{Flow, UnknownFlow};
+pub use plan::{Plan, PlanError, PlannedTask, PlannedTicket, plan};
+pub use render::render;
+pub use similar::{SIMILAR, duplicates, similar};
