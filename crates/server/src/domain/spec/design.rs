@@ -80,7 +80,7 @@ fn file(component: &Component, at: &str, known: &Known<'_>, marks: &mut Marks) {
     let (there, create) =
         (name::is_there(known.files, path), component.action.eq_ignore_ascii_case("create"));
     if !there && !create {
-        let meant = name::meant(known.files, path);
+        let meant = known.meant(marks, path);
         marks.issue(
             format!("{at}.file_path"),
             format!(

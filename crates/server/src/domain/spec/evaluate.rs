@@ -7,7 +7,7 @@ use omoi_protocol::spec::{Phase, output};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{design, explore, prd, requirement, sync, task};
+use super::{design, explore, name, prd, requirement, sync, task};
 
 /// From this score on an output passes, where nobody has set another.
 pub const THRESHOLD: f64 = 0.7;
@@ -51,6 +51,11 @@ impl Known<'_> {
     /// An earlier output, if there is one that can be read.
     pub(super) fn output<T: DeserializeOwned>(&self, phase: Phase) -> Option<T> {
         T::deserialize(self.earlier.get(&phase)?).ok()
+    }
+
+    /// What a wrong path may have meant; not looked for when nobody would read it.
+    pub(super) fn meant(&self, marks: &Marks, path: &str) -> String {
+        if marks.has_room() { name::meant(self.files, path) } else { String::new() }
     }
 }
 
@@ -123,6 +128,11 @@ impl Marks {
     /// Where issues are, of which a caller wants to know whether any were added.
     pub fn issues(&self) -> usize {
         self.findings.iter().filter(|finding| finding.severity == Severity::Issue).count()
+    }
+
+    /// Whether another finding would be listed, and is worth working out.
+    pub fn has_room(&self) -> bool {
+        self.findings.len() < FINDINGS_MAX
     }
 
     fn find(&mut self, severity: Severity, at: String, text: String) {

@@ -56,7 +56,7 @@ fn files(output: &Explore, known: &Known<'_>, marks: &mut Marks) {
 fn is_there(path: &str, at: &str, known: &Known<'_>, marks: &mut Marks) -> bool {
     let there = name::is_there(known.files, path);
     if !there {
-        let meant = name::meant(known.files, path);
+        let meant = known.meant(marks, path);
         marks.issue(at, format!("{path:?} is not in the repository{meant}"));
     }
     there

@@ -11,6 +11,10 @@ use omoi_protocol::spec::{
 use super::name;
 use crate::domain::graph;
 
+/// So many pairs of tasks are compared, and so many faults in their order told.
+const COMPARED_MAX: usize = 200_000;
+const WRONG_MAX: usize = 100;
+
 /// `(a, b)` says that `a` comes after `b`.
 pub type Edge<'a> = (&'a str, &'a str);
 
@@ -44,35 +48,64 @@ pub fn order_edges(output: &Tasks) -> BTreeSet<Edge<'_>> {
     let within = |(id, on): &&Edge<'_>| parent.get(id) == parent.get(on);
     let waits: BTreeSet<&str> = edges.iter().filter(within).map(|(id, _)| *id).collect();
     let awaited: BTreeSet<&str> = edges.iter().filter(within).map(|(_, on)| *on).collect();
-    let of = |ticket: &str, but: &BTreeSet<&str>| -> Vec<&str> {
-        let tasks = output.tasks.iter().filter(|task| task.parent_ticket == ticket);
-        tasks.map(|task| task.id.as_str()).filter(|id| !but.contains(id)).collect()
-    };
-    for (ticket, on) in ticket_edges(output) {
-        let last = of(on, &awaited);
-        for first in of(ticket, &waits) {
-            edges.extend(last.iter().map(|last| (first, *last)));
+    let (mut first, mut last): (BTreeMap<&str, Vec<&str>>, BTreeMap<&str, Vec<&str>>) = Default::default();
+    for (id, ticket) in parent {
+        if !waits.contains(id) {
+            first.entry(ticket).or_default().push(id);
         }
+        if !awaited.contains(id) {
+            last.entry(ticket).or_default().push(id);
+        }
+    }
+    for (ticket, on) in ticket_edges(output) {
+        let (Some(first), Some(last)) = (first.get(ticket), last.get(on)) else { continue };
+        edges.extend(first.iter().flat_map(|first| last.iter().map(move |last| (*first, *last))));
     }
     edges
 }
 
-/// All that comes before each task.
-pub fn before<'a>(edges: &BTreeSet<Edge<'a>>) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
-    let mut direct: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (id, on) in edges {
-        direct.entry(id).or_default().push(on);
-    }
-    let all = |id: &&'a str| {
-        let (mut seen, mut open) = (BTreeSet::new(), direct[id].clone());
-        while let Some(on) = open.pop() {
-            if seen.insert(on) {
-                open.extend(direct.get(on).into_iter().flatten());
+/// All that comes before each task, as bits: whatever an output says, it is soon worked out.
+pub struct Before<'a> {
+    index: BTreeMap<&'a str, usize>,
+    bits: Vec<Vec<u64>>,
+}
+
+impl<'a> Before<'a> {
+    pub fn new(edges: &BTreeSet<Edge<'a>>) -> Self {
+        let ids: BTreeSet<&str> = edges.iter().flat_map(|(id, on)| [*id, *on]).collect();
+        let index: BTreeMap<&str, usize> = ids.into_iter().enumerate().map(|(at, id)| (id, at)).collect();
+        let mut bits = vec![vec![0; index.len().div_ceil(64)]; index.len()];
+        for (id, on) in edges {
+            let on = index[on];
+            bits[index[id]][on / 64] |= 1 << (on % 64);
+        }
+        for through in 0..bits.len() {
+            let further = bits[through].clone();
+            for of in bits.iter_mut().filter(|of| has(of, through)) {
+                of.iter_mut().zip(&further).for_each(|(word, more)| *word |= more);
             }
         }
-        seen
-    };
-    direct.keys().map(|id| (*id, all(id))).collect()
+        Self { index, bits }
+    }
+
+    /// Where a task stands here; one without dependencies on either side does not.
+    pub fn place(&self, id: &str) -> Option<usize> {
+        self.index.get(id).copied()
+    }
+
+    /// Whether the task at the first place comes after the one at the second.
+    pub fn waits(&self, id: Option<usize>, on: Option<usize>) -> bool {
+        matches!((id, on), (Some(id), Some(on)) if has(&self.bits[id], on))
+    }
+
+    /// How many come before it.
+    pub fn count(&self, id: &str) -> u32 {
+        self.place(id).map_or(0, |at| self.bits[at].iter().map(|word| word.count_ones()).sum())
+    }
+}
+
+fn has(bits: &[u64], at: usize) -> bool {
+    bits[at / 64] >> (at % 64) & 1 == 1
 }
 
 pub fn cycles(output: &Tasks) -> Vec<Wrong> {
@@ -163,25 +196,33 @@ impl Names {
 
 /// Tasks that change the same file without one waiting for the other, or before it is made.
 pub fn order(output: &Tasks) -> Vec<Wrong> {
-    let edges = order_edges(output);
-    let before = before(&edges);
-    let waits = |a: &str, b: &str| before.get(a).is_some_and(|before| before.contains(b));
-    let mut wrong = Vec::new();
+    let before = Before::new(&order_edges(output));
+    let (mut wrong, mut compared) = (Vec::new(), 0);
     for (path, users) in users(output) {
         for (at, (index, task, makes)) in users.iter().enumerate() {
             for (_, other, other_makes) in &users[..at] {
+                compared += 1;
+                if compared > COMPARED_MAX || wrong.len() >= WRONG_MAX {
+                    let text = "too many tasks change the same files; divide the work by files".to_owned();
+                    wrong.push(Wrong { at: "$.tasks".to_owned(), text });
+                    return wrong;
+                }
                 let (one, two) = (task.id.as_str(), other.id.as_str());
-                let text = if *makes && *other_makes {
-                    format!("{two} and {one} both make {path}; let one make it and the other modify it")
-                } else if !waits(one, two) && !waits(two, one) {
-                    format!("{two} and {one} both change {path}; let one depend on the other")
-                } else if (*makes && waits(two, one))
-                    || (*other_makes && waits(one, two))
-                    || !(*makes || *other_makes)
-                {
-                    continue;
-                } else {
-                    format!("{two} and {one} change {path} in the wrong order; whoever makes it comes first")
+                let (here, there) = (before.place(one), before.place(two));
+                let (after, ahead) = (before.waits(here, there), before.waits(there, here));
+                let text = match (after, ahead) {
+                    _ if *makes && *other_makes => {
+                        format!("{two} and {one} both make {path}; let one make it and the other modify it")
+                    }
+                    (false, false) => {
+                        format!("{two} and {one} both change {path}; let one depend on the other")
+                    }
+                    _ if (*makes && !ahead) || (*other_makes && !after) => {
+                        format!(
+                            "{two} and {one} change {path} in the wrong order; whoever makes it comes first"
+                        )
+                    }
+                    _ => continue,
                 };
                 wrong.push(Wrong { at: format!("$.tasks[{index}]"), text });
             }
@@ -222,18 +263,19 @@ pub fn uncovered_requirements<'a>(requirements: &'a Requirements, output: &Tasks
 
 /// Components whose file no task changes; of those without a file, ones that no task speaks of.
 pub fn uncovered_components<'a>(design: &'a Design, output: &Tasks) -> Vec<&'a Component> {
-    let covered = |component: &&Component| !output.tasks.iter().any(|task| covers(task, component));
-    design.components.iter().filter(covered).collect()
-}
-
-fn covers(task: &Task, component: &Component) -> bool {
-    let Ok(path) = name::path(component.file_path.trim_end_matches('/')) else {
-        let said = format!("{}\n{}", task.title, task.description).to_lowercase();
-        return said.contains(&component.name.trim().to_lowercase());
+    let files = output.tasks.iter().flat_map(|task| task.files_to_create.iter().chain(&task.files_to_modify));
+    let changed: BTreeSet<String> =
+        files.filter_map(|file| name::path(file).ok()).map(str::to_owned).collect();
+    let said: String = output
+        .tasks
+        .iter()
+        .map(|task| format!("{}\n{}\n", task.title, task.description).to_lowercase())
+        .collect();
+    let covered = |component: &Component| match name::path(component.file_path.trim_end_matches('/')) {
+        Ok(path) => name::is_there(&changed, path),
+        Err(_) => said.contains(&component.name.trim().to_lowercase()),
     };
-    let below = format!("{path}/");
-    let files = task.files_to_create.iter().chain(&task.files_to_modify);
-    files.filter_map(|file| name::path(file).ok()).any(|file| file == path || file.starts_with(&below))
+    design.components.iter().filter(|component| !covered(component)).collect()
 }
 
 /// The hours a task is thought to take; a size stands in where no number is given.

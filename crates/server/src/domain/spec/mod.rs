@@ -11,6 +11,8 @@ mod requirement;
 mod sync;
 mod task;
 
+pub mod exchange;
+
 mod ears;
 mod fact;
 mod name;
@@ -19,6 +21,8 @@ mod coverage;
 mod plan;
 mod render;
 mod similar;
+#[cfg(test)]
+mod tests;
 
 pub use coverage::{Coverage, CoverageRow, CoveringTask, Proof, ProofCheck, coverage, proven_percent};
 pub use evaluate::{Evaluation, Finding, Known, Severity, THRESHOLD, evaluate, evaluate_at};

@@ -144,11 +144,10 @@ fn first(wrong: Vec<Wrong>, error: fn(Wrong) -> PlanError) -> Result<(), PlanErr
 
 /// Each after all it depends on, otherwise in the order of the output.
 fn sorted<'a>(output: &'a Tasks, edges: &BTreeSet<fact::Edge<'_>>) -> Vec<&'a output::Task> {
-    let before = fact::before(edges);
-    let depth = |task: &&output::Task| before.get(task.id.as_str()).map_or(0, BTreeSet::len);
+    let before = fact::Before::new(edges);
     let mut tasks: Vec<&output::Task> = output.tasks.iter().collect();
     // Whatever comes before a task has fewer before it than the task has.
-    tasks.sort_by_key(depth);
+    tasks.sort_by_key(|task| before.count(&task.id));
     tasks
 }
 

@@ -159,18 +159,24 @@ impl Facts {
             let text = format!("says {}, but {longest}", claims.critical_path_hours);
             marks.issue("$.dependency_analysis.critical_path_hours", text);
         }
-        let edges = fact::order_edges(&self.tasks);
-        let before = fact::before(&edges);
-        for (at, group) in claims.parallel_opportunities.iter().enumerate() {
+        self.at_once(&claims.parallel_opportunities, marks);
+    }
+
+    /// Those of a group do not wait for each other.
+    fn at_once(&self, groups: &[Value], marks: &mut Marks) {
+        let before = fact::Before::new(&fact::order_edges(&self.tasks));
+        let known: BTreeSet<&str> = self.tasks.tasks.iter().map(|task| task.id.as_str()).collect();
+        for (at, group) in groups.iter().enumerate() {
             let at = format!("$.dependency_analysis.parallel_opportunities[{at}]");
             let ids: Vec<&str> = group.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            for id in &ids {
-                if !self.tasks.tasks.iter().any(|task| task.id == *id) {
+            let places: Vec<Option<usize>> = ids.iter().map(|id| before.place(id)).collect();
+            for (id, place) in ids.iter().zip(&places) {
+                if !known.contains(id) {
                     marks.issue(at.clone(), format!("{id:?} is no task of this spec"));
                 }
-                let waits = |on: &&&str| before.get(id).is_some_and(|before| before.contains(**on));
-                if let Some(on) = ids.iter().find(waits) {
-                    marks.issue(at.clone(), format!("{id} waits for {on}, so they cannot run at once"));
+                if let Some(on) = places.iter().position(|on| before.waits(*place, *on)) {
+                    marks
+                        .issue(at.clone(), format!("{id} waits for {}, so they cannot run at once", ids[on]));
                 }
             }
         }

@@ -151,7 +151,7 @@ fn files(output: &Tasks, known: &Known<'_>, marks: &mut Marks) {
                             && !known.files.contains(path)
                             && !made.contains(path) =>
                     {
-                        let meant = name::meant(known.files, path);
+                        let meant = known.meant(marks, path);
                         format!("{path:?} is not in the repository and no task makes it{meant}")
                     }
                     Ok(_) => continue,
@@ -199,7 +199,7 @@ fn mends(bugfix: &Bugfix, output: &Tasks, known: &Known<'_>, marks: &mut Marks) 
         marks.issue("$.bugfix.reproduce", "observed and expected are the same, so nothing is wrong");
     }
     if !name::is_there(known.files, &bugfix.cause.file) {
-        let meant = name::meant(known.files, &bugfix.cause.file);
+        let meant = known.meant(marks, &bugfix.cause.file);
         marks
             .issue("$.bugfix.cause.file", format!("{:?} is not in the repository{meant}", bugfix.cause.file));
     }

@@ -3,7 +3,7 @@
 
 use omoi_protocol::spec::{
     Phase,
-    output::{Design, Explore, Prd, Requirements, Sync, Tasks},
+    output::{Bugfix, Design, Explore, Prd, Requirements, Sync, Task, Tasks},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -63,18 +63,21 @@ fn explore(output: &Explore, page: &mut Page) {
     page.section("Key files", |page| {
         let rows = output.key_files.iter().map(|file| vec![code(&file.path), inline(&file.purpose)]);
         page.table(&["File", "Purpose"], rows);
+        output.key_files.iter().for_each(|file| page.rest(&file.rest));
     });
     page.section("Patterns", |page| {
         for one in &output.relevant_patterns {
             let files: Vec<String> = one.files.iter().map(|file| code(file)).collect();
             let of = if files.is_empty() { String::new() } else { format!(" ({})", files.join(", ")) };
             page.bullet(0, &format!("**{}** {}{of}", inline(&one.pattern), inline(&one.description)));
+            page.rest(&one.rest);
         }
     });
     page.section("Models", |page| {
         for model in &output.existing_models {
             page.bullet(0, &format!("**{}** in {}", inline(&model.name), code(&model.file)));
             page.value(&model.fields, 1);
+            page.rest(&model.rest);
         }
     });
     page.section("Conventions", |page| {
@@ -88,6 +91,7 @@ fn explore(output: &Explore, page: &mut Page) {
     page.section("Questions", |page| {
         for group in &output.discovery_questions {
             page.values(&group.category, &group.questions);
+            page.rest(&group.rest);
         }
     });
     page.section("Related", |page| page.value(&output.related_to_feature.clone().into(), 0));
@@ -98,6 +102,8 @@ fn explore(output: &Explore, page: &mut Page) {
 fn prd(output: &Prd, page: &mut Page) {
     page.heading(1, &format!("Product requirements: {}", output.feature_name));
     page.paragraph(&output.overview.one_liner);
+    page.pair("Version", &output.prd_version);
+    page.rest(&output.overview.rest);
     page.section("Problem", |page| page.paragraph(&output.overview.problem_statement));
     page.section("Solution", |page| page.paragraph(&output.overview.solution_summary));
     page.section("Goals", |page| {
@@ -108,12 +114,16 @@ fn prd(output: &Prd, page: &mut Page) {
                 vec![inline(&one.metric), page::short(&one.target), page::short(&one.measurement)]
             });
         page.table(&["Metric", "Target", "Measured by"], rows);
+        output.goals.success_metrics.iter().for_each(|one| page.rest(&one.rest));
+        page.rest(&output.goals.rest);
     });
     page.section("Users", |page| {
         let user = &output.users.primary;
         page.bullet(0, &format!("**{}** {}", inline(&user.role), inline(&user.description)));
         user.needs.iter().for_each(|need| page.value(need, 1));
+        page.rest(&user.rest);
         page.value(&output.users.secondary.clone().into(), 0);
+        page.rest(&output.users.rest);
     });
     page.section("User stories", |page| {
         for story in &output.user_stories {
@@ -128,11 +138,13 @@ fn prd(output: &Prd, page: &mut Page) {
         page.list("In scope", &output.scope.in_scope);
         page.list("Out of scope", &output.scope.out_of_scope);
         page.values("Dependencies", &output.scope.dependencies);
+        page.rest(&output.scope.rest);
     });
     page.section("Assumptions", |page| page.value(&output.assumptions.clone().into(), 0));
     page.section("Constraints", |page| {
         page.values("Technical", &output.constraints.technical);
         page.values("Business", &output.constraints.business);
+        page.rest(&output.constraints.rest);
     });
     page.section("Risks", |page| {
         let rows = output.risks.iter().map(|risk| {
@@ -140,6 +152,7 @@ fn prd(output: &Prd, page: &mut Page) {
             [inline(&risk.risk)].into_iter().chain(told).collect()
         });
         page.table(&["Risk", "Impact", "Likelihood", "Mitigation"], rows);
+        output.risks.iter().for_each(|risk| page.rest(&risk.rest));
     });
     page.section("Open questions", |page| page.value(&output.open_questions.clone().into(), 0));
     page.section("Related features", |page| page.value(&output.related_features.clone().into(), 0));
@@ -236,15 +249,7 @@ fn tasks(output: &Tasks, page: &mut Page) {
     }
     page.field("Critical path", &output.critical_path.join(" → "));
     if let Some(bugfix) = &output.bugfix {
-        page.section("The bug", |page| {
-            page.list("Steps", &bugfix.reproduce.steps);
-            page.field("Command", &bugfix.reproduce.command);
-            page.field("Observed", &bugfix.reproduce.observed);
-            page.field("Expected", &bugfix.reproduce.expected);
-            page.field("Cause", &format!("{} in {}", bugfix.cause.explanation, bugfix.cause.file));
-            page.field("Mended by", &bugfix.fix.join(", "));
-            page.field("Guarded by", &format!("{} ({})", bugfix.guard.test, bugfix.guard.tasks.join(", ")));
-        });
+        page.section("The bug", |page| bug(bugfix, page));
     }
     for ticket in &output.tickets {
         page.heading(2, &format!("{} {}", ticket.id, ticket.title));
@@ -255,6 +260,7 @@ fn tasks(output: &Tasks, page: &mut Page) {
         page.field("Blocked by", &ticket.dependencies.blocked_by.join(", "));
         page.field("Blocks", &ticket.dependencies.blocks.join(", "));
         page.list("Acceptance criteria", &ticket.acceptance_criteria);
+        page.rest(&ticket.dependencies.rest);
         page.rest(&ticket.rest);
         output.tasks.iter().filter(|task| task.parent_ticket == ticket.id).for_each(|one| task(one, page));
     }
@@ -263,19 +269,32 @@ fn tasks(output: &Tasks, page: &mut Page) {
     page.rest(&output.rest);
 }
 
-fn task(task: &omoi_protocol::spec::output::Task, page: &mut Page) {
+fn bug(bugfix: &Bugfix, page: &mut Page) {
+    let Bugfix { reproduce, cause, fix, guard, rest } = bugfix;
+    page.list("Steps", &reproduce.steps);
+    page.field("Command", &reproduce.command);
+    page.field("Observed", &reproduce.observed);
+    page.field("Expected", &reproduce.expected);
+    page.bullet(0, &format!("**Cause:** {} {}", code(&cause.file), inline(&cause.explanation)));
+    page.field("Mended by", &fix.join(", "));
+    page.bullet(0, &format!("**Guarded by:** {} ({})", code(&guard.test), inline(&guard.tasks.join(", "))));
+    [&reproduce.rest, &cause.rest, &guard.rest, rest].into_iter().for_each(|rest| page.rest(rest));
+}
+
+fn task(task: &Task, page: &mut Page) {
     page.heading(3, &format!("{} {}", task.id, task.title));
     page.paragraph(&task.description);
     page.field("Type", &task.r#type);
     page.field("Priority", &task.priority);
-    let hours = task.estimated_hours.map(|hours| format!("{hours} hours"));
-    page.field("Estimate", &hours.unwrap_or_else(|| task.estimate.clone()));
+    page.field("Estimate", &task.estimate);
+    task.estimated_hours.iter().for_each(|hours| page.field("Hours", &hours.to_string()));
     page.field("Makes", &task.files_to_create.join(", "));
     page.field("Modifies", &task.files_to_modify.join(", "));
     page.field("Depends on", &task.dependencies.depends_on.join(", "));
     page.field("Blocks", &task.dependencies.blocks.join(", "));
     page.field("Requirements", &task.requirements_addressed.join(", "));
     page.list("Acceptance criteria", &task.acceptance_criteria);
+    page.rest(&task.dependencies.rest);
     page.rest(&task.rest);
 }
 
@@ -294,18 +313,22 @@ fn sync(output: &Sync, page: &mut Page) {
         told.into_iter().for_each(|(name, claim)| page.field(name, if claim { "yes" } else { "no" }));
         page.values("Issues", &claims.issues_found);
         page.values("Warnings", &claims.warnings);
+        page.rest(&claims.rest);
     });
     page.section("Coverage", |page| {
         let rows = output.coverage_matrix.iter().map(|row| {
-            let tickets = inline(&row.covered_by_tickets.join(", "));
+            let (tasks, tickets) = (row.covered_by_tasks.join(", "), row.covered_by_tickets.join(", "));
+            let named = inline(&format!("{} {}", row.requirement_id, row.requirement_title));
             vec![
-                inline(&row.requirement_id),
-                inline(&row.covered_by_tasks.join(", ")),
-                tickets,
+                named,
+                inline(&tasks),
+                inline(&tickets),
                 inline(&row.status),
+                page::short(&row.coverage_notes),
             ]
         });
-        page.table(&["Requirement", "Tasks", "Tickets", "Status"], rows);
+        page.table(&["Requirement", "Tasks", "Tickets", "Status", "Notes"], rows);
+        output.coverage_matrix.iter().for_each(|row| page.rest(&row.rest));
     });
     page.section("Counts", |page| {
         let stats = &output.traceability_stats;
@@ -313,6 +336,7 @@ fn sync(output: &Sync, page: &mut Page) {
         page.field("Tickets", &stats.tickets.to_string());
         page.field("Tasks", &stats.tasks.to_string());
         page.field("Dependencies", &stats.dependencies.to_string());
+        page.rest(&stats.rest);
     });
     page.section("Dependencies", |page| {
         let claims = &output.dependency_analysis;
@@ -321,6 +345,7 @@ fn sync(output: &Sync, page: &mut Page) {
         page.values("At once", &claims.parallel_opportunities);
         page.pair("Tasks", &claims.task_dependency_graph);
         page.pair("Tickets", &claims.ticket_dependency_graph);
+        page.rest(&claims.rest);
     });
     page.section("Summary", |page| {
         let percent = output.spec_summary.requirement_coverage_percent;
