@@ -391,3 +391,51 @@ on_both! {
         assert_eq!((list["items"].as_array().unwrap().len(), &list["items"][0]["id"]), (1, &json!(play.id)));
     }
 }
+
+const KIRO: [(&str, &str); 3] = [
+    ("csv-export/requirements.md", include_str!("../../src/domain/spec/exchange/fixtures/kiro/requirements.md")),
+    ("csv-export/design.md", include_str!("../../src/domain/spec/exchange/fixtures/kiro/design.md")),
+    ("csv-export/tasks.md", include_str!("../../src/domain/spec/exchange/fixtures/kiro/tasks.md")),
+];
+
+on_both! {
+    async fn what_is_exported_comes_back_as_it_was(app: App) {
+        let play = Play::new(&app, json!({ "gates": [] })).await;
+        play.execute().await;
+        play.play_to("tasks").await;
+        let before = app.get(&play.path("/phase-data")).await.expect(200)["phase_data"].clone();
+        assert_eq!(before.as_object().unwrap().len(), 5);
+        for (layout, file) in [("json", "more-units.json"), ("kiro", ".kiro/specs/more-units/tasks.md"), ("spec_kit", "specs/001-more-units/plan.md")] {
+            let exported = app.get(&play.path(&format!("/export?layout={layout}"))).await.expect(200);
+            assert!(exported["files"][file].as_str().is_some_and(|text| !text.is_empty()), "{layout}: {exported}");
+            let body = json!({ "project_id": play.project, "files": exported["files"] });
+            let spec = app.post("/api/v1/specs/import", body).await.expect(201);
+            assert_eq!((&spec["title"], &spec["status"], &spec["current_phase"]), (&json!("More units"), &json!("waiting"), &json!("requirements")));
+            let path = format!("/api/v1/specs/{}", text(&spec["id"]));
+            for phase in ["requirements", "design"] {
+                app.post(&format!("{path}/approve"), json!({ "phase": phase })).await.expect(200);
+            }
+            let after = app.get(&format!("{path}/phase-data")).await.expect(200);
+            assert_eq!(after["phase_data"], before, "{layout}");
+            let shown = app.get(&path).await.expect(200);
+            assert_eq!((&shown["status"], &shown["current_phase"]), (&json!("executing"), &json!("sync")), "only what is missing is done");
+        }
+    }
+
+    async fn a_folder_that_was_written_by_hand_is_taken_in_and_judged(app: App) {
+        let play = Play::new(&app, json!({})).await;
+        let files: BTreeMap<&str, &str> = KIRO.into_iter().collect();
+        let body = json!({ "project_id": play.project, "files": files });
+        let spec = app.post("/api/v1/specs/import", body).await.expect(201);
+        assert_eq!(spec["title"], "Csv export");
+        let of = |name: &str| spec["phases"].as_array().unwrap().iter().find(|one| one["phase"] == name).cloned().unwrap();
+        assert_eq!((&of("explore")["state"], &of("explore")["score"]), (&json!("approved"), &Value::Null), "it was left out");
+        for name in ["requirements", "design", "tasks"] {
+            assert!(of(name)["score"].as_f64().is_some_and(|score| score > 0.0), "{name}: {spec:#}");
+        }
+        let broken = json!({ "project_id": play.project, "files": { "x/requirements.md": "nothing\n", "x/plan.md": "nothing\n" } });
+        let refused = app.post("/api/v1/specs/import", broken).await.refused(422, "import_unreadable");
+        assert!(text(&refused["detail"]).contains("plan.md:1:"), "{refused}");
+        app.post("/api/v1/specs/import", json!({ "project_id": play.project, "files": {} })).await.refused(422, "validation_failed");
+    }
+}

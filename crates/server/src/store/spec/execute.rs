@@ -1,7 +1,7 @@
 //! Execution: a request says that a spec goes on, and from where. What that means is written down, and done elsewhere.
 
 use omoi_protocol::{
-    SandboxId, SpecId, SpecPhase, SpecStatus,
+    PhaseState, SandboxId, SpecId, SpecPhase, SpecStatus,
     sandbox::NewSandbox as Wish,
     spec::{ExecuteSpec, ExecutionStatus, Spec, SpecExecution},
 };
@@ -87,7 +87,8 @@ async fn start(tx: &mut Tx, spec: &Spec, asked: Option<SpecPhase>) -> Result<Opt
 
 async fn sandbox_of(tx: &mut Tx, spec: &Spec) -> Result<Option<SandboxId>, Error> {
     let last = phase::last(tx, &spec.id, spec.current_phase).await?;
-    Ok(last.and_then(|last| last.shown.sandbox_id))
+    let running = last.filter(|last| last.shown.state == PhaseState::Running);
+    Ok(running.and_then(|last| last.shown.sandbox_id))
 }
 
 fn answer(
