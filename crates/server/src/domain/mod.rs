@@ -11,6 +11,7 @@ pub mod report;
 pub mod score;
 #[cfg(test)]
 mod simulation;
+pub mod spec_course;
 
 pub mod author;
 pub mod batch;
@@ -19,6 +20,8 @@ pub mod commit;
 pub mod footprint;
 pub mod graph;
 pub mod push;
+
+pub mod spec;
 
 pub mod agent;
 pub mod dispatch;
