@@ -6,7 +6,7 @@ import { NAV } from './pages'
 type Keys = readonly (readonly [keys: string, words: string])[]
 
 const GROUPS: readonly (readonly [title: string, keys: Keys])[] = [
-  ['Everywhere', [['Ctrl K', 'Go to, search, act'], ['c', 'New task'], ['Alt T', 'Other theme'], ['?', 'This list']]],
+  ['Everywhere', [['Ctrl K', 'Go to, search, act'], ['/', 'Find in the list'], ['c', 'New task'], ['Alt T', 'Other theme'], ['?', 'This list']]],
   ['Go to', NAV.map(({ keys, label }) => [keys, label] as const)],
   [
     'Page of a sandbox',

@@ -89,7 +89,8 @@ impl Store {
     ) -> Result<Vec<AuditEntry>, Error> {
         self.read(async move |tx| {
             let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM audit"));
-            ask.and_some("n <", before);
+            // With a bound, the lines are read in their order, and only until there are enough of them.
+            ask.and_some("n <", Some(before.unwrap_or(i64::MAX)));
             ask.and_some("actor =", filter.actor.as_deref());
             ask.and_some("action =", filter.action.as_deref());
             ask.and_some("entity_type =", filter.entity_type.as_deref());

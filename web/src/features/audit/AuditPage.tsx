@@ -142,22 +142,24 @@ function Line({ line, onSearch }: { line: AuditEntry; onSearch: (change: AuditSe
           {nameOf(actor)}
         </Narrow>
       </td>
-      <td className="flex flex-wrap items-start gap-x-3 px-2 py-0.5">
-        <Narrow label={`Only ${nameOf(action)}`} onClick={() => onSearch({ action })}>
-          {nameOf(action)}
-        </Narrow>
-        {json !== '{}' && json !== '' && (
-          <details className="min-w-0 text-xs">
-            <summary className="untrusted min-h-6 cursor-pointer leading-6 text-muted">
-              <span className="md:hidden">details</span>
-              <span className="hidden md:inline">{oneLine(json, DETAIL_CHARS)}</span>
-            </summary>
-            <pre className="untrusted max-h-60 overflow-auto rounded bg-sunken p-2 font-mono">{plain(JSON.stringify(detail, null, 2))}</pre>
-            <p className="font-mono text-2xs break-all text-subtle" title={whole(new Date(at))}>
-              hash {line.hash}
-            </p>
-          </details>
-        )}
+      <td className="min-w-32 px-2 py-0.5">
+        <div className="flex flex-wrap items-start gap-x-3">
+          <Narrow label={`Only ${nameOf(action)}`} onClick={() => onSearch({ action })}>
+            {nameOf(action)}
+          </Narrow>
+          {json !== '{}' && json !== '' && (
+            <details className="min-w-0 text-xs">
+              <summary className="untrusted min-h-6 cursor-pointer leading-6 text-muted">
+                <span className="md:hidden">details</span>
+                <span className="hidden md:inline">{oneLine(json, DETAIL_CHARS)}</span>
+              </summary>
+              <pre className="untrusted max-h-60 overflow-auto rounded bg-sunken p-2 font-mono">{plain(JSON.stringify(detail, null, 2))}</pre>
+              <p className="font-mono text-2xs break-all text-subtle" title={whole(new Date(at))}>
+                hash {line.hash}
+              </p>
+            </details>
+          )}
+        </div>
       </td>
       <td className="py-0.5 pr-4 pl-2 md:whitespace-nowrap">
         <Named type={entity_type} id={entity_id} />{' '}

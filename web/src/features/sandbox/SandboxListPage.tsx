@@ -1,9 +1,10 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { ArrowDown, ArrowUp } from 'lucide-react'
-import { useMemo, useState, type ReactNode } from 'react'
+import { useMemo, useRef, useState, type ReactNode } from 'react'
 import { useSession } from '../../api/session'
 import type { Sandbox } from '../../api/types'
+import { useKeys } from '../../app/keys'
 import { useAtMostEverySecond, useLive } from '../../app/live'
 import { usd } from '../../ui/amount'
 import { Button } from '../../ui/Button'
@@ -126,6 +127,8 @@ function useOrder(rows: readonly Titled[], search: ListSearch): Titled[] {
 type FiltersProps = Props & { rows: readonly Titled[]; hasMore: boolean }
 
 function Filters({ rows, hasMore, search, onSearch }: FiltersProps) {
+  const find = useRef<HTMLInputElement>(null)
+  useKeys({ '/': () => find.current?.focus() })
   const counts = countsOf(rows, search)
   const providers = [...new Set(rows.map(({ sandbox }) => sandbox.provider))].toSorted()
   const chips = STATE_FILTERS.filter((state) => state === 'all' || state === 'live' || counts[state] > 0 || state === search.state)
@@ -153,6 +156,7 @@ function Filters({ rows, hasMore, search, onSearch }: FiltersProps) {
         </label>
       )}
       <input
+        ref={find}
         type="search"
         aria-label="Find by task, branch or id"
         placeholder="Find by task, branch or id"

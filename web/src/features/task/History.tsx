@@ -42,7 +42,7 @@ export function History({ task, attempts }: { task: Task; attempts: readonly San
                 )}
                 {detail && <p className="untrusted text-xs text-muted">{oneLine(detail, DETAIL_CHARS)}</p>}
               </td>
-              <td className="untrusted px-2 py-1.5 text-muted">{who ? nameOf(who) : 'not told'}</td>
+              <td className="untrusted min-w-20 px-2 py-1.5 text-muted">{who ? nameOf(who) : 'not told'}</td>
             </tr>
           ))}
         </tbody>
