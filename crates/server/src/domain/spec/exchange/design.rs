@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ImportError,
-    checklist::flat,
     markdown::{self, Section},
+    note::flat,
 };
 
 pub fn write(heading: &str, output: &Value) -> Option<String> {
