@@ -387,7 +387,7 @@ impl Said {
         for part in estimate.split(',').map(str::trim) {
             match part.strip_suffix(" h").map(str::parse::<f64>) {
                 Some(Ok(hours)) if hours.fract() == 0.0 && hours.abs() < 1e9 => {
-                    of["estimated_hours"] = json!(hours as i64)
+                    of["estimated_hours"] = json!(hours as i64);
                 }
                 Some(Ok(hours)) => of["estimated_hours"] = json!(hours),
                 _ => of["estimate"] = part.into(),

@@ -186,7 +186,7 @@ fn requirement(
             Some(("Statement", text)) => one.text = text.to_owned(),
             Some(("Priority", word)) => one.priority = word.to_owned(),
             Some(("Depends on", ids)) => {
-                one.dependencies = ids.split(',').map(|id| id.trim().to_owned()).collect()
+                one.dependencies = ids.split(',').map(|id| id.trim().to_owned()).collect();
             }
             _ => {}
         }

@@ -227,7 +227,7 @@ fn requirement(name: &str, text: &str, below: &[(usize, &str)], code: &str) -> R
             Some(("Title", title)) => one.title = title.to_owned(),
             Some(("Priority", word)) => one.priority = word.to_owned(),
             Some(("Depends on", ids)) => {
-                one.dependencies = ids.split(',').map(|id| id.trim().to_owned()).collect()
+                one.dependencies = ids.split(',').map(|id| id.trim().to_owned()).collect();
             }
             _ => one.acceptance_criteria.push(text.to_owned()),
         }
