@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use super::{ImportError, markdown};
 
+/// As many as an output may have.
+const TASKS_MAX: usize = 500;
+
 /// Tasks that belong together: a ticket.
 #[derive(Debug, Clone)]
 pub struct Group {
@@ -112,6 +115,14 @@ pub fn tasks(
     known: Option<&BTreeSet<String>>,
 ) -> Result<(Value, BTreeSet<String>), ImportError> {
     let mut reader = Reader { file, refs, known, ids: BTreeMap::new(), made: BTreeSet::new() };
+    let lines: Vec<usize> = groups.iter().flat_map(|group| &group.items).map(|item| item.line).collect();
+    if let Some(line) = lines.get(TASKS_MAX) {
+        let why = format!(
+            "is the first of {} tasks too many; at most {TASKS_MAX} are taken",
+            lines.len() - TASKS_MAX
+        );
+        return Err(ImportError::new(file, *line, why));
+    }
     reader.name_all(groups)?;
     let (mut tickets, mut tasks, mut done) = (Vec::new(), Vec::new(), BTreeSet::new());
     let mut order = Order::default();

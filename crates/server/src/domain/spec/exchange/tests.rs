@@ -324,6 +324,9 @@ fn a_bad_folder_says_where_and_why() {
         let error = import(&files(list), &nothing()).expect_err(why).to_string();
         assert!(error.starts_with(why), "{error}\nis not {why}");
     }
+    let many: String = (1..=502).map(|n| format!("- [ ] T{n:03} [P] Do it\n")).collect();
+    let error = import(&files(&[("tasks.md", &many)]), &nothing()).unwrap_err().to_string();
+    assert_eq!(error, "tasks.md:501: is the first of 2 tasks too many; at most 500 are taken");
     let huge = "x".repeat(FILE_BYTES_MAX + 1);
     let error = import(&files(&[("tasks.md", &huge)]), &nothing()).unwrap_err();
     assert!(error.text.starts_with("has 8388609 bytes"), "{error}");
