@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Makes a file and is done.
-const QUICK: &str = r#"
+pub const QUICK: &str = r#"
 about: one file
 steps:
   - name: write
@@ -44,27 +44,27 @@ steps:
     end: true
 "#;
 
-fn settings(scenario: &str) -> Value {
+pub fn settings(scenario: &str) -> Value {
     json!({ "autonomous": true, "model": format!("scripted/{scenario}"), "memory_gb": 1, "disk_gb": 1 })
 }
 
 impl Omoi {
-    async fn autonomous(&self, repository: &Repository, scenario: &str) -> ProjectId {
+    pub async fn autonomous(&self, repository: &Repository, scenario: &str) -> ProjectId {
         self.project_with(repository, settings(scenario)).await
     }
 
-    async fn new_task(&self, body: Value) -> String {
+    pub async fn new_task(&self, body: Value) -> String {
         let (status, task) = self.post("/api/v1/tasks", &body).await;
         assert_eq!(status, 201, "{task}");
         task["id"].as_str().unwrap().to_owned()
     }
 
-    async fn show_task(&self, id: &str) -> Value {
+    pub async fn show_task(&self, id: &str) -> Value {
         self.get(&format!("/api/v1/tasks/{id}")).await
     }
 
     /// Everything of these types from the beginning on, until it is enough.
-    async fn until_all(&self, types: &[&str], enough: impl Fn(&[LiveEvent]) -> bool) -> Vec<LiveEvent> {
+    pub async fn until_all(&self, types: &[&str], enough: impl Fn(&[LiveEvent]) -> bool) -> Vec<LiveEvent> {
         let filter = LiveFilter {
             event_types: types.iter().map(|one| (*one).to_owned()).collect(),
             ..LiveFilter::default()
@@ -82,7 +82,7 @@ impl Omoi {
     }
 
     /// The sandbox of the task's n-th attempt.
-    async fn attempt(&self, task: &str, n: usize) -> SandboxId {
+    pub async fn attempt(&self, task: &str, n: usize) -> SandboxId {
         let of = |event: &&LiveEvent| data(event)["task_id"] == task;
         let assigned = |seen: &[LiveEvent]| seen.iter().filter(of).count() >= n;
         let seen = self.until_all(&["TASK_ASSIGNED"], assigned).await;

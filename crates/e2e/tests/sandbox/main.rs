@@ -14,6 +14,7 @@ mod crash;
 mod demo;
 mod dispatch;
 mod faults;
+mod finish;
 mod hostile;
 mod model;
 mod preserve;

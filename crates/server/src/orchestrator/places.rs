@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    crash::Point,
     domain::{
         commit::CommitId,
         place::{self, Step},
@@ -448,7 +449,9 @@ impl Shared {
     /// Stops it and keeps what it holds; nothing is removed here.
     async fn end(&self, row: &Placed) -> Result<(), Error> {
         let id = &row.id;
+        Point::Ended.pass();
         self.provider.stop(id, self.defaults.sandbox.stop_grace).await?;
+        Point::Stopped.pass();
         self.doors.close(id);
         let kept = match self.provider.inspect(id).await? {
             Inspection::Absent => Kept::default(),
@@ -457,6 +460,7 @@ impl Shared {
             _ => self.rescue(row).await?,
         };
         self.store.place_kept(id, kept).await?;
+        Point::Kept.pass();
         Ok(())
     }
 
@@ -464,7 +468,9 @@ impl Shared {
         let id = &row.id;
         let facts = self.store.place_rescue(id).await?;
         let order = self.order(&facts, None, row).await?;
+        Point::RescueOrdered.pass();
         self.provider.rescue(&order).await?;
+        Point::RescueBegun.pass();
         self.open_door(row).await?;
         let rescued = tokio::time::timeout(RESCUE_TIMEOUT, self.provider.rescued(id)).await;
         self.doors.close(id);
@@ -475,20 +481,17 @@ impl Shared {
                 return Err(Error::RescueTimeout);
             }
         };
-        if kept.kept {
-            let told = json!({
-                "ref_name": kept.reference, "commit": kept.commit, "base_commit": row.base_commit,
-                "files_changed": kept.files,
-            });
-            self.store.event_tell(id, "sandbox.preserved", &told).await?;
-        }
+        Point::Rescued.pass();
         Ok(kept)
     }
 
     async fn remove(&self, row: &Placed) -> Result<(), Error> {
         self.provider.remove(&row.id).await?;
+        Point::Removed.pass();
         self.checkouts.release(&row.id).await?;
+        Point::Released.pass();
         self.store.place_gone(&row.id).await?;
+        Point::Gone.pass();
         Ok(())
     }
 }

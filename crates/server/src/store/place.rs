@@ -21,7 +21,7 @@ use super::{
     project,
     proof::{self, Owed},
     sandbox::{self, NewSandbox, Order, end},
-    task, ticket, token, transcript,
+    system, task, ticket, token, transcript,
     transition::{self, Stored},
     value::{Row, params},
 };
@@ -236,11 +236,18 @@ impl Store {
         let id = id.clone();
         self.write(async move |tx| {
             let sql = "UPDATE sandboxes SET place = 'kept', kept = $2, place_tries = 0, place_due_at = NULL, \
-                       reports_until = $3 WHERE id = $1 AND live = 0 AND place IN ('wanted', 'up') RETURNING id";
+                       reports_until = $3 WHERE id = $1 AND live = 0 AND place IN ('wanted', 'up') RETURNING base_commit";
             let text = serde_json::to_string(&kept).unwrap_or_default();
-            if !tx.returning(sql, params![&id, text, tx.now]).await?.is_empty() {
-                tx.tell("SANDBOX_KEPT", "sandbox", id.as_str(), &json!({ "sandbox_id": id, "kept": kept }));
+            let rows = tx.returning(sql, params![&id, text, tx.now]).await?;
+            let Some(row) = rows.first() else { return Ok(()) };
+            if kept.kept {
+                let base: Option<String> = row.get("base_commit")?;
+                let told = json!({
+                    "ref_name": kept.reference, "commit": kept.commit, "base_commit": base, "files_changed": kept.files,
+                });
+                system::append(tx, &id, "sandbox.preserved", &told).await?;
             }
+            tx.tell("SANDBOX_KEPT", "sandbox", id.as_str(), &json!({ "sandbox_id": id, "kept": kept }));
             Ok(())
         })
         .await

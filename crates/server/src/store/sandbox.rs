@@ -16,7 +16,10 @@ use super::{
     value::{Row, params},
     watch::{self, Beat},
 };
-use crate::domain::{money::Usd, task::TaskEvent};
+use crate::{
+    crash::Point,
+    domain::{money::Usd, task::TaskEvent},
+};
 
 const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stage, generation, lease_expires_at, \
                        branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
@@ -123,6 +126,7 @@ pub(super) async fn end(
         id.as_str(),
         &json!({ "status": status, "reason": reason, "task_id": held }),
     );
+    Point::Ending.pass();
     Ok(())
 }
 
