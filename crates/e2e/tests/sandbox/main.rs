@@ -12,6 +12,7 @@ mod conformance;
 mod continuous;
 mod crash;
 mod demo;
+mod diamond;
 mod dispatch;
 mod faults;
 mod finish;
