@@ -210,7 +210,7 @@ impl Store {
                 let (event, note) = proof::failed(tx, &stored, &id, sandbox.generation, kind, &error, &[]);
                 transition::transition(tx, &stored, event, note).await?.ok();
             }
-            end(tx, &id, SandboxStatus::Failed, kind.as_str()).await?;
+            end(tx, &id, SandboxStatus::Failed, kind.into(), Some(&error)).await?;
             let told = json!({ "sandbox_id": id, "task_id": sandbox.task_id, "kind": kind, "error": error });
             tx.tell("SANDBOX_FAILED", "sandbox", id.as_str(), &told);
             let sql = "UPDATE sandboxes SET place_error = $2 WHERE id = $1";

@@ -19,6 +19,7 @@ mod dependency;
 mod dispatch;
 mod door;
 mod egress;
+mod ending;
 mod event;
 mod git_gateway;
 mod graph;
