@@ -194,6 +194,17 @@ words! {
         Pruned = "pruned",
     }
 
+    /// Why what is left of an ended sandbox is removed.
+    Removal, "reason of a removal" {
+        /// It was there for as long as it is to be.
+        Age = "age",
+        TooMany = "too_many",
+        /// Together they take more of the disk than they may.
+        DiskUse = "disk_use",
+        /// The disk is nearly full.
+        DiskFree = "disk_free",
+    }
+
     ResultType, "result type" {
         Implementation = "implementation", Analysis = "analysis", Fix = "fix",
         Design = "design", Test = "test", Documentation = "documentation",

@@ -19,4 +19,5 @@ mod finish;
 mod hostile;
 mod model;
 mod preserve;
+mod prune;
 mod resume;

@@ -87,6 +87,8 @@ impl Error {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub steps_begun: usize,
+    /// Ended sandboxes that are to go now.
+    pub pruned: usize,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -164,10 +166,14 @@ impl Places {
         if rows.iter().any(|row| place::next(row.place, row.live) == Some(Step::Make)) {
             own.store.place_renew_wanted(own.node.name()).await?;
         }
+        if rows.iter().any(|row| row.place == Place::Kept && row.removal.is_none()) {
+            report.pruned = own.store.place_prune(own.node.name(), own.provider.disk_free()).await?;
+        }
         let mut running = Vec::new();
         for row in rows {
             let Some(step) = place::next(row.place, row.live) else { continue };
-            if row.due_at.is_some_and(|due| due > now) || !own.begin(&row.id) {
+            let stays = step == Step::Remove && row.removal.is_none();
+            if stays || row.due_at.is_some_and(|due| due > now) || !own.begin(&row.id) {
                 continue;
             }
             if step == Step::Watch {
@@ -187,6 +193,9 @@ impl Places {
         if !running.is_empty() {
             let places = self.clone();
             own.tracker.spawn(async move { places.0.watch_all(&running).await });
+        }
+        if report.pruned > 0 {
+            own.wake.notify_one();
         }
         self.run_commands().await?;
         Ok(report)
@@ -459,7 +468,9 @@ impl Shared {
             _ if row.base_commit.is_none() => Kept::default(),
             _ => self.rescue(row).await?,
         };
-        self.store.place_kept(id, kept).await?;
+        let left =
+            if self.defaults.sandbox.keep_ended.is_zero() { 0 } else { self.provider.disk_bytes(id).await? };
+        self.store.place_kept(id, kept, left).await?;
         Point::Kept.pass();
         Ok(())
     }

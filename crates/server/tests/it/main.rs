@@ -32,6 +32,7 @@ mod model_gateway;
 mod model_trouble;
 mod project;
 mod proof;
+mod prune;
 mod restart;
 mod result;
 mod scripted;
