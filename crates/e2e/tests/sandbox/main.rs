@@ -21,3 +21,4 @@ mod model;
 mod preserve;
 mod prune;
 mod resume;
+mod seeds;

@@ -131,6 +131,12 @@ impl Omoi {
         self.served = Some(served);
     }
 
+    /// What its environment says from the next start on.
+    pub fn set(&mut self, name: &'static str, value: &str) {
+        self.env.retain(|(known, _)| *known != name);
+        self.env.push((name, value.to_owned()));
+    }
+
     /// The same, and it dies by itself when it has passed this point so often.
     pub async fn start_again_until(&mut self, point: Point, nth: usize) {
         self.env.push(("OMOI_CRASH_AT", format!("{}:{nth}", point.as_str())));

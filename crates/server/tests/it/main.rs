@@ -36,6 +36,7 @@ mod prune;
 mod restart;
 mod result;
 mod scripted;
+mod seeds;
 mod session;
 mod supervise;
 mod task;
