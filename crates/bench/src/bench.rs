@@ -66,6 +66,11 @@ pub struct Scale {
     pub launches: usize,
     /// Sandboxes at once.
     pub crowd: usize,
+    /// Sandboxes that live while a loop looks at them, and how often it does.
+    pub live: usize,
+    pub ticks: usize,
+    /// Sandboxes that dispatch orders.
+    pub orders: usize,
     #[serde(serialize_with = "seconds")]
     pub idle: Duration,
 }
@@ -87,6 +92,9 @@ impl Scale {
         spawns: 50,
         launches: 20,
         crowd: 50,
+        live: 1000,
+        ticks: 100,
+        orders: 300,
         idle: Duration::from_secs(5),
     };
 
@@ -106,6 +114,9 @@ impl Scale {
         spawns: 5,
         launches: 3,
         crowd: 5,
+        live: 100,
+        ticks: 10,
+        orders: 30,
         idle: Duration::from_secs(1),
     };
 }

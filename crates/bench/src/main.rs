@@ -6,6 +6,7 @@
 
 mod bare;
 mod bench;
+mod inside;
 mod latency;
 mod launch;
 mod load;

@@ -119,6 +119,9 @@ fn command(bench: &Bench, place: &Place) -> Command {
     let mut command = Command::new(&bench.omoi);
     command.env_clear().env("PATH", PATH).env("OMOI_LEASE_DURATION", "1h");
     command.stdin(Stdio::null()).kill_on_drop(true);
+    if place.scenarios().is_dir() {
+        command.env("OMOI_MODEL_SCENARIOS", place.scenarios());
+    }
     if let Some(url) = place.database_url() {
         command.env("OMOI_DATABASE_URL", url);
     }

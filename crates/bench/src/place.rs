@@ -1,6 +1,10 @@
 //! A place for a server to live: a data directory, and a database of its own on PostgreSQL.
 
-use std::{fmt, net::SocketAddr, path::Path};
+use std::{
+    fmt,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context;
 use serde::Serialize;
@@ -55,6 +59,11 @@ impl Place {
 
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// What scripted models play, where there is any.
+    pub fn scenarios(&self) -> PathBuf {
+        self.dir().join("scenarios")
     }
 
     pub fn database(&self) -> Option<&str> {

@@ -27,6 +27,10 @@ pub const READY: &str = "SANDBOX_workspace.ready";
 pub const ENDED: &str = "SANDBOX_ENDED";
 pub const REMOVED: &str = "SANDBOX_REMOVED";
 const FAILED: &str = "SANDBOX_FAILED";
+const ASSIGNED: &str = "TASK_ASSIGNED";
+const COMPLETED: &str = "TASK_COMPLETED";
+/// What a model answers that has nothing to do.
+const NOTHING: &str = "about: nothing\nsteps:\n  - { name: end, say: There is nothing to do., end: true }\n";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A launcher that was at work when its server ended may still bring one forth.
 const CLEAR_ROUNDS: usize = 3;
@@ -61,15 +65,29 @@ pub struct Sandboxes {
 /// When it was first told of each type of event, from the request on.
 pub type Life = BTreeMap<String, Duration>;
 
+/// A task, from the request on.
+#[derive(Debug, Default)]
+pub struct Work {
+    pub assigned: Duration,
+    /// From the order of each of its sandboxes until its workspace was ready, all together.
+    pub starts: Duration,
+    pub completed: Duration,
+}
+
 impl Sandboxes {
     /// A server with one project, of a repository made for it.
     pub async fn start(bench: &Bench, programs: Programs) -> anyhow::Result<Self> {
         let place = Place::fresh(bench, Kind::Sqlite).await?;
         let repository = repository::make(place.dir())?;
+        let scenarios = place.scenarios();
+        fs::create_dir(&scenarios)?;
+        fs::write(scenarios.join("nothing.yaml"), NOTHING)?;
         let omoi = Omoi::start(bench, &place).await?;
-        let body = json!({ "name": "sandboxes", "repository_url": repository });
+        // Where nobody asks otherwise, an agent that does nothing.
+        let settings = json!({ "model": "scripted/nothing", "memory_gb": 1, "cpu": 1, "disk_gb": 1 });
+        let body = json!({ "name": "sandboxes", "repository_url": repository, "settings": settings });
         let project = text(&omoi.call(&omoi.post("/api/v1/projects", &body)).await?["id"])?;
-        let live = Viewer::open(omoi.at, &omoi.token, "entity_types=sandbox", None).await?;
+        let live = Viewer::open(omoi.at, &omoi.token, "entity_types=sandbox,task", None).await?;
         let conn = Conn::open(omoi.at).await?;
         Ok(Self { pid: omoi.pid, omoi: Some(omoi), project, programs, conn, live, place })
     }
@@ -103,6 +121,36 @@ impl Sandboxes {
         })
         .await?;
         Ok(life)
+    }
+
+    /// A task that does nothing, from the request until nothing is left of its sandboxes.
+    pub async fn work_once(&mut self, checks: &Value) -> anyhow::Result<Work> {
+        let body = json!({
+            "project_id": self.project, "title": "Do nothing", "max_retries": 0, "execution_config": { "checks": checks },
+        });
+        let omoi = self.omoi.as_ref().context("the server has ended")?;
+        let request = omoi.post("/api/v1/tasks", &body);
+        let began = Instant::now();
+        let task = text(&self.conn.ask_json(&request).await?["id"])?;
+        let (mut work, mut ordered, mut removed, mut last) = (Work::default(), 0, 0, began);
+        self.watch(|of, event_type, at| {
+            match event_type {
+                ASSIGNED if of == task => {
+                    if ordered == 0 {
+                        work.assigned = at - began;
+                    }
+                    (ordered, last) = (ordered + 1, at);
+                }
+                COMPLETED if of == task => work.completed = at - began,
+                // One at a time, so it is the last that was ordered.
+                READY => work.starts += at - last,
+                REMOVED => removed += 1,
+                _ => {}
+            }
+            !work.completed.is_zero() && removed == ordered
+        })
+        .await?;
+        Ok(work)
     }
 
     /// Waits until each of these was told of with this type of event, from now on.

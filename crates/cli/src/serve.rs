@@ -77,6 +77,7 @@ impl Args {
             &config.log.filter,
             config.telemetry.otlp_endpoint.as_deref(),
         )?;
+        omoi_server::crash::arm((cx.env)("OMOI_CRASH_AT").as_deref());
         // Before anybody can know that there is something to stop.
         let mut signals = Signals::catch()?;
         let server = Server::start(config.clone(), Clock::Real).await?;

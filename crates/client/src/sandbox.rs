@@ -5,8 +5,8 @@ use omoi_protocol::{
     launch::base64,
     page::Page,
     sandbox::{
-        AttachSandbox, Command, Diff, NewCommand, NewSandbox, Sandbox, SandboxAttached, TaskComplete,
-        TaskCompleted, Transcript, TranscriptPart, TranscriptReceived,
+        AttachSandbox, Command, Diff, NewCommand, NewSandbox, Prune, Pruned, Sandbox, SandboxAttached,
+        TaskComplete, TaskCompleted, Transcript, TranscriptPart, TranscriptReceived,
     },
     task::{Reason, Task},
 };
@@ -50,6 +50,11 @@ impl Client {
 
     pub async fn sandbox_terminate(&self, id: &SandboxId, reason: &Reason) -> Result<Sandbox, Error> {
         self.post(&path(id, "/terminate")).body(reason).repeatable().json().await
+    }
+
+    /// Lets what is left of ended ones go, or says which would.
+    pub async fn sandbox_prune(&self, ask: &Prune) -> Result<Pruned, Error> {
+        self.post("/api/v1/sandboxes/prune").body(ask).repeatable().json().await
     }
 
     /// The task that it holds or held.

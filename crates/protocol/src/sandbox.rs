@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentId, CommandId, CommandState, EventId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus,
-    Stage, TaskId, TaskStatus, event::StoredEvent,
+    AgentId, CommandId, CommandState, EventId, Place, ProjectId, ProviderKind, Removal, SandboxId,
+    SandboxStatus, Stage, TaskId, TaskStatus, event::StoredEvent,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -68,6 +68,37 @@ pub struct Kept {
     pub files: u64,
     /// Events that had not been sent.
     pub events: u64,
+}
+
+/// What is left of ended sandboxes is to go.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Prune {
+    /// Of those that ended so long ago; absent: as configured (`sandbox.keep_ended`).
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(minimum = 0, maximum = 31_536_000))]
+    pub older_than_seconds: Option<i64>,
+    /// Only say which.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Oldest first. They are gone a moment later.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Pruned {
+    pub items: Vec<Removed>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Removed {
+    pub sandbox_id: SandboxId,
+    pub reason: Removal,
+    pub ended_at: Option<Timestamp>,
+    /// What it takes of the disk.
+    pub disk_bytes: u64,
 }
 
 /// A sandbox that the server is to make.

@@ -195,6 +195,48 @@ words! {
         Invalid = "invalid",
     }
 
+    /// Why a sandbox ended: one word for each way.
+    EndReason, "end reason" {
+        /// By its own word, where it held no task.
+        Completed = "completed",
+        /// The task's work is done, and its checks are next.
+        WorkCompleted = "work_completed",
+        TaskCompleted = "task_completed",
+        Agent = "agent",
+        ChecksFailed = "checks_failed",
+        Limit = "limit",
+        /// It is no longer where it was.
+        Lost = "lost",
+        Crashed = "crashed",
+        OutOfMemory = "out_of_memory",
+        TimedOut = "timed_out",
+        Spawn = "spawn",
+        Unavailable = "unavailable",
+        Invalid = "invalid",
+        /// It fell silent.
+        LeaseExpired = "lease_expired",
+        /// It had nothing to do for too long.
+        IdleTimeout = "idle_timeout",
+        /// It was at work for too long and nothing came of it.
+        StuckRunning = "stuck_running",
+        TaskCancelled = "task_cancelled",
+        /// Somebody ended it.
+        Terminated = "terminated",
+        /// Somebody ended what nobody used.
+        Pruned = "pruned",
+    }
+
+    /// Why what is left of an ended sandbox is removed.
+    Removal, "reason of a removal" {
+        /// It was there for as long as it is to be.
+        Age = "age",
+        TooMany = "too_many",
+        /// Together they take more of the disk than they may.
+        DiskUse = "disk_use",
+        /// The disk is nearly full.
+        DiskFree = "disk_free",
+    }
+
     ResultType, "result type" {
         Implementation = "implementation", Analysis = "analysis", Fix = "fix",
         Design = "design", Test = "test", Documentation = "documentation",
@@ -256,6 +298,23 @@ impl TaskStatus {
     /// Nothing changes such a task any more, except that a failed or cancelled one may be retried.
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+impl From<FailureKind> for EndReason {
+    fn from(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::Agent => Self::Agent,
+            FailureKind::Checks => Self::ChecksFailed,
+            FailureKind::Limit => Self::Limit,
+            FailureKind::Lost => Self::Lost,
+            FailureKind::Crashed => Self::Crashed,
+            FailureKind::OutOfMemory => Self::OutOfMemory,
+            FailureKind::TimedOut => Self::TimedOut,
+            FailureKind::Spawn => Self::Spawn,
+            FailureKind::Unavailable => Self::Unavailable,
+            FailureKind::Invalid => Self::Invalid,
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod crash;
 pub mod telemetry;
 
 pub mod domain;

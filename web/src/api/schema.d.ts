@@ -321,6 +321,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/prune": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove what is left of ended sandboxes
+         * @description Their work is kept. Whatever is beyond the limits of the configuration goes without anybody asking.
+         */
+        post: operations["sandboxes_prune"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxes/{id}": {
         parameters: {
             query?: never;
@@ -2115,6 +2135,20 @@ export interface components {
          * @enum {string}
          */
         ProviderKind: "local" | "docker" | "daytona" | "kubernetes" | "external";
+        /** @description What is left of ended sandboxes is to go. */
+        Prune: {
+            /**
+             * Format: int64
+             * @description Of those that ended so long ago; absent: as configured (`sandbox.keep_ended`).
+             */
+            older_than_seconds?: number | null;
+            /** @description Only say which. */
+            dry_run?: boolean;
+        };
+        /** @description Oldest first. They are gone a moment later. */
+        Pruned: {
+            items: components["schemas"]["Removed"][];
+        };
         Ready: {
             /** @description `ready`. */
             status: string;
@@ -2122,6 +2156,22 @@ export interface components {
         };
         Reason: {
             reason?: string | null;
+        };
+        /**
+         * @description Why what is left of an ended sandbox is removed.
+         * @enum {string}
+         */
+        Removal: "age" | "too_many" | "disk_use" | "disk_free";
+        Removed: {
+            sandbox_id: components["schemas"]["SandboxId"];
+            reason: components["schemas"]["Removal"];
+            /** Format: date-time */
+            ended_at?: string | null;
+            /**
+             * Format: int64
+             * @description What it takes of the disk.
+             */
+            disk_bytes: number;
         };
         ResultId: string;
         /** @enum {string} */
@@ -4613,6 +4663,137 @@ export interface operations {
             };
             /** @description Addressed to a name that is not this server's */
             421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_prune: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Prune"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Pruned"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

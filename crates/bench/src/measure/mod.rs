@@ -2,11 +2,13 @@
 
 mod away;
 mod claim;
+mod dispatch;
 mod ingest;
 mod message;
 pub mod page;
 mod spawn;
 mod start;
+mod supervise;
 mod view;
 
 use std::{
@@ -27,7 +29,7 @@ use crate::{
 /// No measurement takes longer on one store.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(900);
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "ingest_single",
     "ingest_batch",
     "latency_256",
@@ -39,6 +41,8 @@ const NAMES: [&str; 11] = [
     "message",
     "claim",
     "spawn",
+    "supervise",
+    "dispatch",
 ];
 
 pub async fn all(mut args: Args) -> anyhow::Result<ExitCode> {
@@ -89,6 +93,8 @@ async fn one(name: &str, bench: &Bench, kind: Kind, report: &mut Report) -> anyh
         "message" => message::message(bench, kind, report).await,
         "claim" => claim::claim(bench, kind, report).await,
         "spawn" => spawn::spawn(bench, kind, report).await,
+        "supervise" => supervise::supervised(bench, kind, report).await,
+        "dispatch" => dispatch::dispatched(bench, kind, report).await,
         _ => unreachable!("names are checked"),
     }
 }

@@ -1,12 +1,16 @@
-//! Ending what nobody uses any more: a person's sandboxes in which nothing happens, and the last word of those that ended
-//! long ago.
+//! Ending what nobody uses any more: a person's sandboxes in which nothing happens, the last word of those that ended
+//! long ago, and what is left of them on their machines.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use jiff::Timestamp;
 use omoi_client::{Client, EventQuery, SandboxQuery, TrajectoryQuery};
-use omoi_protocol::{CommandState, Place, SandboxId, SandboxStatus, sandbox::Sandbox, task::Reason};
+use omoi_protocol::{
+    CommandState, EndReason, Place, SandboxId, SandboxStatus,
+    sandbox::{Prune as Ask, Removed, Sandbox},
+    task::Reason,
+};
 use omoi_server::clock::Clock;
 use serde::Serialize;
 
@@ -22,10 +26,12 @@ use crate::{
 const SANDBOXES_MAX: usize = 10_000;
 const COMMANDS: usize = 100;
 
-/// Terminate sandboxes that are idle or ended long ago, and name those that cannot be removed
+/// Terminate sandboxes that are idle or ended long ago, and remove what is left of them
 ///
 /// A live sandbox is idle when it was made for a person, holds no task, runs no command, and nothing has happened in it for
 /// that long. Its work is kept, as always. One that ended that long ago is closed: nothing can report for it any more.
+/// What is left of one on its machine goes by the rule that the server itself follows (sandbox.keep_ended and what comes
+/// with it); those that cannot be removed are named.
 #[derive(Debug, clap::Args)]
 pub struct Prune {
     /// For how long nothing must have happened
@@ -39,6 +45,8 @@ pub struct Prune {
 #[derive(Serialize)]
 struct Pruned {
     terminated: Vec<Sandbox>,
+    /// What goes from the disk, and why.
+    removed: Vec<Removed>,
     /// Ended, and still there.
     stuck: Vec<Sandbox>,
 }
@@ -58,12 +66,15 @@ impl Prune {
         let ended = list(client, false).await?;
         terminated.extend(ended.iter().filter(|sandbox| is_due(sandbox, before)).cloned());
         let stuck = ended.into_iter().filter(is_stuck).collect();
-        let mut pruned = Pruned { terminated, stuck };
+        let ask =
+            Ask { older_than_seconds: i64::try_from(self.older_than.as_secs()).ok(), dry_run: self.dry_run };
+        let removed = client.sandbox_prune(&ask).await?.items;
+        let mut pruned = Pruned { terminated, removed, stuck };
         if !cx.out.is_json() {
             cx.out.answer(&(), |style| rows(Table::new(style, HEADER), &pruned.terminated).render())?;
         }
         if !self.dry_run {
-            let reason = Reason { reason: Some("pruned".to_owned()) };
+            let reason = Reason { reason: Some(EndReason::Pruned.to_string()) };
             for sandbox in &mut pruned.terminated {
                 *sandbox = client.sandbox_terminate(&sandbox.id, &reason).await?;
             }
@@ -77,6 +88,17 @@ impl Prune {
         }
         let did = if self.dry_run { "would be terminated" } else { "terminated" };
         cx.out.note(&format!("{} {did}", pruned.terminated.len()));
+        if !pruned.removed.is_empty() {
+            let did = if self.dry_run { "would be removed" } else { "are removed" };
+            cx.out.note(&format!("what is left of {} {did}:", pruned.removed.len()));
+            cx.out.answer(&(), |style| {
+                let row = |table: Table, one: &Removed| {
+                    let bytes = format!("{} MiB", one.disk_bytes >> 20);
+                    table.row([one.sandbox_id.to_string().into(), one.reason.as_str().into(), bytes.into()])
+                };
+                pruned.removed.iter().fold(Table::new(style, &["id", "reason", "disk"]), row).render()
+            })?;
+        }
         if pruned.stuck.is_empty() {
             return Ok(());
         }

@@ -63,7 +63,7 @@ impl Hand {
     pub fn kept(&self, id: &SandboxId, kept: Value) {
         let kept: Kept = serde_json::from_value(kept).unwrap();
         self.runtime.block_on(async {
-            self.store.place_kept(id, kept).await.unwrap();
+            self.store.place_kept(id, kept, 0).await.unwrap();
             self.store.place_gone(id).await.unwrap();
         });
     }

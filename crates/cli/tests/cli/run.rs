@@ -160,7 +160,7 @@ fn ctrl_c_without_a_terminal_stops_the_sandbox_and_waits_until_its_work_is_kept(
     work(&worker);
     while !running.line().contains("+print(42)") {}
     running.interrupt();
-    assert_eq!(hand.ended(&id), "task_cancelled");
+    assert_eq!(hand.ended(&id), "terminated");
     hand.kept(&id, nothing());
     let said = running.finish();
     assert_eq!(said.code, 130, "{}", said.stderr);

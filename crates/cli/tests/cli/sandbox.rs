@@ -140,7 +140,7 @@ fn ctrl_c_ends_the_sandbox_and_waits_for_its_work_and_twice_does_not_wait() {
         say(&worker, "cmd-1", "stdout", "begun\n");
         assert_eq!(running.line(), "begun\n");
         running.interrupt();
-        assert_eq!(hand.ended(&id), "interrupted");
+        assert_eq!(hand.ended(&id), "terminated");
         if twice {
             running.interrupt();
         } else {
@@ -196,7 +196,7 @@ fn a_sandbox_without_a_command_stays_and_takes_commands() {
     assert_eq!(follower.line(), "err\n");
 
     let ending = served.spawn(&["sandbox", "terminate", id.as_str(), "--reason", "enough", "--wait"]);
-    assert_eq!(hand.ended(&id), "enough");
+    assert_eq!(hand.ended(&id), "terminated");
     hand.kept(&id, nothing());
     let said = ending.finish();
     assert!(said.ok().contains("all of it is on the branch"));

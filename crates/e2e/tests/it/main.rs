@@ -8,7 +8,9 @@ mod left;
 mod repo;
 mod worker;
 
+mod checklist;
 mod door;
+mod gateway;
 mod hostile;
 mod interrupt;
 mod leave;

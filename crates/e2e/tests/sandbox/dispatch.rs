@@ -1,8 +1,6 @@
 //! Tasks that nobody starts: from a ticket to a branch, in order and within limits, through crashes of the server and of
 //! the work itself.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use futures_util::StreamExt;
 use omoi_client::LiveFilter;
 use omoi_protocol::{ProjectId, SandboxId, live::LiveEvent};
@@ -16,7 +14,7 @@ use crate::{
 };
 
 /// Makes a file and is done.
-const QUICK: &str = r#"
+pub const QUICK: &str = r#"
 about: one file
 steps:
   - name: write
@@ -44,27 +42,27 @@ steps:
     end: true
 "#;
 
-fn settings(scenario: &str) -> Value {
+pub fn settings(scenario: &str) -> Value {
     json!({ "autonomous": true, "model": format!("scripted/{scenario}"), "memory_gb": 1, "disk_gb": 1 })
 }
 
 impl Omoi {
-    async fn autonomous(&self, repository: &Repository, scenario: &str) -> ProjectId {
+    pub async fn autonomous(&self, repository: &Repository, scenario: &str) -> ProjectId {
         self.project_with(repository, settings(scenario)).await
     }
 
-    async fn new_task(&self, body: Value) -> String {
+    pub async fn new_task(&self, body: Value) -> String {
         let (status, task) = self.post("/api/v1/tasks", &body).await;
         assert_eq!(status, 201, "{task}");
         task["id"].as_str().unwrap().to_owned()
     }
 
-    async fn show_task(&self, id: &str) -> Value {
+    pub async fn show_task(&self, id: &str) -> Value {
         self.get(&format!("/api/v1/tasks/{id}")).await
     }
 
     /// Everything of these types from the beginning on, until it is enough.
-    async fn until_all(&self, types: &[&str], enough: impl Fn(&[LiveEvent]) -> bool) -> Vec<LiveEvent> {
+    pub async fn until_all(&self, types: &[&str], enough: impl Fn(&[LiveEvent]) -> bool) -> Vec<LiveEvent> {
         let filter = LiveFilter {
             event_types: types.iter().map(|one| (*one).to_owned()).collect(),
             ..LiveFilter::default()
@@ -82,7 +80,7 @@ impl Omoi {
     }
 
     /// The sandbox of the task's n-th attempt.
-    async fn attempt(&self, task: &str, n: usize) -> SandboxId {
+    pub async fn attempt(&self, task: &str, n: usize) -> SandboxId {
         let of = |event: &&LiveEvent| data(event)["task_id"] == task;
         let assigned = |seen: &[LiveEvent]| seen.iter().filter(of).count() >= n;
         let seen = self.until_all(&["TASK_ASSIGNED"], assigned).await;
@@ -108,71 +106,6 @@ async fn a_ticket_s_task_is_worked_on_and_completed_without_anybody_starting_it(
     let sandbox: SandboxId = task["sandbox_id"].as_str().unwrap().parse().unwrap();
     omoi.gone(&sandbox).await;
     Traces::assert_none(&omoi.data(), &[sandbox.to_string()]);
-}
-
-const LIMIT: i64 = 3;
-const MIDDLE: usize = 10;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_diamond_of_tasks_keeps_order_and_limit_through_two_kills_of_the_server() {
-    let mut omoi = Omoi::with_scenarios(&[("quick", QUICK)]).await;
-    let repository = Repository::small();
-    let body = json!({
-        "name": "diamond", "repository_url": repository.path(), "max_concurrent": LIMIT, "settings": settings("quick"),
-    });
-    let (status, project) = omoi.post("/api/v1/projects", &body).await;
-    assert_eq!(status, 201, "{project}");
-    let task = |title: &str, before: &[String]| {
-        let body =
-            json!({ "project_id": project["id"], "title": title, "dependencies": before, "max_retries": 10 });
-        omoi.new_task(body)
-    };
-    let first = task("first", &[]).await;
-    let mut middle = Vec::new();
-    for n in 0..MIDDLE {
-        middle.push(task(&format!("middle {n}"), std::slice::from_ref(&first)).await);
-    }
-    let last = task("last", &middle).await;
-    for done in [2, 7] {
-        omoi.until_all(&["TASK_COMPLETED"], |seen| seen.len() >= done).await;
-        omoi.kill().await;
-        omoi.start_again().await;
-    }
-    omoi.until_all(&["TASK_COMPLETED"], |seen| seen.len() == MIDDLE + 2).await;
-
-    // What happened, in the order in which it was stored.
-    let types = ["TASK_ASSIGNED", "TASK_COMPLETED", "SANDBOX_ENDED"];
-    let ends = |seen: &[LiveEvent]| seen.iter().filter(|event| event.event_type == "SANDBOX_ENDED").count();
-    let starts = |seen: &[LiveEvent]| seen.iter().filter(|event| event.event_type == "TASK_ASSIGNED").count();
-    let completed = |seen: &[LiveEvent]| seen.len() - ends(seen) - starts(seen);
-    let story =
-        omoi.until_all(&types, |seen| completed(seen) == MIDDLE + 2 && ends(seen) == starts(seen)).await;
-    let (mut live, mut done, mut sandboxes) = (0, BTreeSet::new(), BTreeMap::new());
-    for event in &story {
-        let said = data(event);
-        match event.event_type.as_str() {
-            "TASK_ASSIGNED" => {
-                let task = said["task_id"].as_str().unwrap().to_owned();
-                let before: &[String] = match &task {
-                    one if *one == first => &[],
-                    one if *one == last => &middle,
-                    _ => std::slice::from_ref(&first),
-                };
-                assert!(before.iter().all(|one| done.contains(one)), "{task} came before its turn");
-                assert!(!done.contains(&task), "{task} was done already");
-                sandboxes.insert(said["sandbox_id"].as_str().unwrap().to_owned(), task);
-                live += 1;
-            }
-            "SANDBOX_ENDED" => live -= 1,
-            _ => assert!(done.insert(said["task_id"].as_str().unwrap().to_owned()), "completed twice"),
-        }
-        assert!(live <= LIMIT, "{live} at once");
-    }
-    let names: Vec<String> = sandboxes.into_keys().collect();
-    for name in &names {
-        omoi.gone(&name.parse().unwrap()).await;
-    }
-    Traces::assert_none(&omoi.data(), &names);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

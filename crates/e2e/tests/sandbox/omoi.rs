@@ -1,7 +1,10 @@
 //! A server under test as a process of its own, and what a person sees of it.
 
 use std::{
-    os::unix::fs::{PermissionsExt, chown},
+    os::unix::{
+        fs::{PermissionsExt, chown},
+        process::ExitStatusExt,
+    },
     path::{Path, PathBuf},
     process::Stdio,
     time::Duration,
@@ -10,6 +13,7 @@ use std::{
 use futures_util::StreamExt;
 use omoi_client::{Client, LiveFilter};
 use omoi_protocol::{ProjectId, SandboxId, live::LiveEvent, sandbox::Sandbox};
+use omoi_server::crash::Point;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -130,6 +134,27 @@ impl Omoi {
         let served = serve(self.dir.path(), self.who, &self.env).await;
         self.client = Client::new(&served.url, &self.token).unwrap();
         self.served = Some(served);
+    }
+
+    /// What its environment says from the next start on.
+    pub fn set(&mut self, name: &'static str, value: &str) {
+        self.env.retain(|(known, _)| *known != name);
+        self.env.push((name, value.to_owned()));
+    }
+
+    /// The same, and it dies by itself when it has passed this point so often.
+    pub async fn start_again_until(&mut self, point: Point, nth: usize) {
+        self.env.push(("OMOI_CRASH_AT", format!("{}:{nth}", point.as_str())));
+        self.start_again().await;
+        self.env.pop();
+    }
+
+    /// Waits until it has died as if it were killed.
+    pub async fn died(&mut self) {
+        let mut served = self.served.take().expect("it runs");
+        let died = timeout(PATIENCE, served.child.wait()).await;
+        let status = died.unwrap_or_else(|_| panic!("it lives on\n{}", self.last_words())).unwrap();
+        assert_eq!(status.signal(), Some(9), "{status}\n{}", self.last_words());
     }
 
     pub fn last_words(&self) -> String {

@@ -238,6 +238,15 @@ config! {
         stop_grace: Duration, DELAY, "25s", ["OMOI_SANDBOX_STOP_GRACE"];
         /// Sandboxes that are made, or removed, at the same time.
         steps_at_once: usize, count(), "8", ["OMOI_SANDBOX_STEPS_AT_ONCE"];
+        /// How long what is left of an ended sandbox stays on its machine, for whoever wants to look into it; 0: not at
+        /// all. Its work is kept before, and stays.
+        keep_ended: Duration, DELAY, "0s", ["OMOI_SANDBOX_KEEP_ENDED"];
+        /// How many ended sandboxes stay at most; the oldest go first.
+        keep_ended_max: usize, count_or_zero(), "32", ["OMOI_SANDBOX_KEEP_ENDED_MAX"];
+        /// What all ended sandboxes may take of the disk together.
+        keep_ended_bytes_max: usize, SIZE, "10GiB", ["OMOI_SANDBOX_KEEP_ENDED_BYTES_MAX"];
+        /// Free space on the disk of the data directory below which ended sandboxes go early.
+        disk_free_min: usize, SIZE, "2GiB", ["OMOI_SANDBOX_DISK_FREE_MIN"];
         /// The program that makes local sandboxes; empty: omoi-launcher beside omoi.
         launcher: Option<PathBuf>, PATH_OR_NONE, "", ["OMOI_SANDBOX_LAUNCHER"];
         /// The program that runs inside; empty: omoi-worker beside omoi.

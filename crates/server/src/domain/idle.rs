@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use omoi_protocol::EndReason;
 
 /// How long each kind of quiet is left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,11 +50,11 @@ pub enum Verdict {
 
 impl Verdict {
     /// The reason code of an ending, and how long it was quiet.
-    pub fn reason(self) -> Option<(&'static str, Duration)> {
+    pub fn reason(self) -> Option<(EndReason, Duration)> {
         match self {
             Self::Well => None,
-            Self::Idle { quiet } => Some(("idle_timeout", quiet)),
-            Self::Stuck { quiet } => Some(("stuck_running", quiet)),
+            Self::Idle { quiet } => Some((EndReason::IdleTimeout, quiet)),
+            Self::Stuck { quiet } => Some((EndReason::StuckRunning, quiet)),
         }
     }
 }
@@ -137,6 +138,6 @@ mod tests {
         let patience = Patience { idle_after: MINUTE, stuck_after: 2 * MINUTE, waiting_after: MINUTE };
         let seen = Seen { status: None, ..seen("", None, None) };
         assert_eq!(judge(&seen, &patience, at(1)), Verdict::Well);
-        assert_eq!(judge(&seen, &patience, at(2)).reason(), Some(("stuck_running", 2 * MINUTE)));
+        assert_eq!(judge(&seen, &patience, at(2)).reason(), Some((EndReason::StuckRunning, 2 * MINUTE)));
     }
 }

@@ -7,6 +7,7 @@ pub mod retry;
 pub mod task;
 
 pub mod place;
+pub mod prune;
 pub mod report;
 pub mod score;
 #[cfg(test)]

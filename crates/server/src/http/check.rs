@@ -10,7 +10,9 @@ use omoi_protocol::{
     message::{MessageReport, NewMessage},
     project::{NewProject, ProjectPatch},
     result::NewResult,
-    sandbox::{AttachSandbox, NewCommand, NewSandbox, SESSION_ID_CHARS_MAX, TaskComplete, TranscriptPart},
+    sandbox::{
+        AttachSandbox, NewCommand, NewSandbox, Prune, SESSION_ID_CHARS_MAX, TaskComplete, TranscriptPart,
+    },
     session::NewSession,
     spec::{ApprovePhase, EditPhase, ExecuteSpec, ImportSpec, NewSpec, RequestChanges, SpecPatch},
     task::{DependencyList, NewTask, Reason, SetTimeout, TaskPatch},
@@ -286,6 +288,12 @@ impl Valid for NewSandbox {
         }
         range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
         labels(&self.labels)
+    }
+}
+
+impl Valid for Prune {
+    fn check(&self) -> Result<(), String> {
+        range("older_than_seconds", self.older_than_seconds, 0, YEAR_SECONDS)
     }
 }
 

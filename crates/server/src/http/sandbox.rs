@@ -8,8 +8,8 @@ use omoi_protocol::{
     EventId, ProjectId, SandboxId, SandboxStatus, TaskId,
     page::Page,
     sandbox::{
-        AttachSandbox, Diff, NewSandbox, Sandbox, SandboxAttached, TRANSCRIPT_PART_BYTES_MAX, TaskComplete,
-        TaskCompleted, Transcript, TranscriptPart, TranscriptReceived,
+        AttachSandbox, Diff, NewSandbox, Prune, Pruned, Sandbox, SandboxAttached, TRANSCRIPT_PART_BYTES_MAX,
+        TaskComplete, TaskCompleted, Transcript, TranscriptPart, TranscriptReceived,
     },
     task::{Reason, Task},
 };
@@ -39,6 +39,7 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(get_transcript, append_transcript))
         .routes(routes!(get_logs))
         .routes(routes!(terminate))
+        .routes(routes!(prune))
         .routes(routes!(task_complete))
 }
 
@@ -223,6 +224,16 @@ async fn terminate(
     api.gate.forget();
     api.wake.notify_one();
     Ok(Answer(ended))
+}
+
+/// Remove what is left of ended sandboxes
+///
+/// Their work is kept. Whatever is beyond the limits of the configuration goes without anybody asking.
+#[utoipa::path(post, path = "/api/v1/sandboxes/prune", request_body = Prune, responses((status = 200, body = Pruned)), tag = "sandboxes")]
+async fn prune(State(api): State<Api>, who: Caller, Json(ask): Json<Prune>) -> ApiResult<Answer<Pruned>> {
+    let pruned = api.store.sandbox_prune(who.operator()?, ask).await?;
+    api.wake.notify_one();
+    Ok(Answer(pruned))
 }
 
 /// Report that the sandbox's task is over

@@ -4,6 +4,7 @@
 use super::node::Node;
 use crate::{
     bus::Wakes,
+    crash::Point,
     store::{Dispatched, Error, Store},
 };
 
@@ -45,6 +46,7 @@ pub async fn dispatch(store: &Store, limit: usize) -> Result<Report, Error> {
         match store.task_dispatch_next().await? {
             None => break,
             Some(Dispatched::Ordered(id)) => {
+                Point::Ordered.pass();
                 tracing::debug!(sandbox.id = %id, "dispatch ordered sandbox {id}");
             }
             Some(Dispatched::Refused(id, why)) => {

@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
+    crash::Point,
     domain::{
         commit::CommitId,
         place::{self, Step},
@@ -86,6 +87,8 @@ impl Error {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub steps_begun: usize,
+    /// Ended sandboxes that are to go now.
+    pub pruned: usize,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -163,10 +166,14 @@ impl Places {
         if rows.iter().any(|row| place::next(row.place, row.live) == Some(Step::Make)) {
             own.store.place_renew_wanted(own.node.name()).await?;
         }
+        if rows.iter().any(|row| row.place == Place::Kept && row.removal.is_none()) {
+            report.pruned = own.store.place_prune(own.node.name(), own.provider.disk_free()).await?;
+        }
         let mut running = Vec::new();
         for row in rows {
             let Some(step) = place::next(row.place, row.live) else { continue };
-            if row.due_at.is_some_and(|due| due > now) || !own.begin(&row.id) {
+            let stays = step == Step::Remove && row.removal.is_none();
+            if stays || row.due_at.is_some_and(|due| due > now) || !own.begin(&row.id) {
                 continue;
             }
             if step == Step::Watch {
@@ -186,6 +193,9 @@ impl Places {
         if !running.is_empty() {
             let places = self.clone();
             own.tracker.spawn(async move { places.0.watch_all(&running).await });
+        }
+        if report.pruned > 0 {
+            own.wake.notify_one();
         }
         self.run_commands().await?;
         Ok(report)
@@ -448,7 +458,9 @@ impl Shared {
     /// Stops it and keeps what it holds; nothing is removed here.
     async fn end(&self, row: &Placed) -> Result<(), Error> {
         let id = &row.id;
+        Point::Ended.pass();
         self.provider.stop(id, self.defaults.sandbox.stop_grace).await?;
+        Point::Stopped.pass();
         self.doors.close(id);
         let kept = match self.provider.inspect(id).await? {
             Inspection::Absent => Kept::default(),
@@ -456,7 +468,10 @@ impl Shared {
             _ if row.base_commit.is_none() => Kept::default(),
             _ => self.rescue(row).await?,
         };
-        self.store.place_kept(id, kept).await?;
+        let left =
+            if self.defaults.sandbox.keep_ended.is_zero() { 0 } else { self.provider.disk_bytes(id).await? };
+        self.store.place_kept(id, kept, left).await?;
+        Point::Kept.pass();
         Ok(())
     }
 
@@ -464,7 +479,9 @@ impl Shared {
         let id = &row.id;
         let facts = self.store.place_rescue(id).await?;
         let order = self.order(&facts, None, row).await?;
+        Point::RescueOrdered.pass();
         self.provider.rescue(&order).await?;
+        Point::RescueBegun.pass();
         self.open_door(row).await?;
         let rescued = tokio::time::timeout(RESCUE_TIMEOUT, self.provider.rescued(id)).await;
         self.doors.close(id);
@@ -475,20 +492,17 @@ impl Shared {
                 return Err(Error::RescueTimeout);
             }
         };
-        if kept.kept {
-            let told = json!({
-                "ref_name": kept.reference, "commit": kept.commit, "base_commit": row.base_commit,
-                "files_changed": kept.files,
-            });
-            self.store.event_tell(id, "sandbox.preserved", &told).await?;
-        }
+        Point::Rescued.pass();
         Ok(kept)
     }
 
     async fn remove(&self, row: &Placed) -> Result<(), Error> {
         self.provider.remove(&row.id).await?;
+        Point::Removed.pass();
         self.checkouts.release(&row.id).await?;
+        Point::Released.pass();
         self.store.place_gone(&row.id).await?;
+        Point::Gone.pass();
         Ok(())
     }
 }

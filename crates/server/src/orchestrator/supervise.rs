@@ -62,7 +62,7 @@ pub async fn supervise(
         if !store.sandbox_give_up(&quiet, reason, lasted).await? {
             continue;
         }
-        tracing::info!(sandbox.id = %quiet.id, reason, "ended sandbox {}: {reason}", quiet.id);
+        tracing::info!(sandbox.id = %quiet.id, %reason, "ended sandbox {}: {reason}", quiet.id);
         match verdict {
             idle::Verdict::Well => {}
             idle::Verdict::Idle { .. } => report.idle += 1,

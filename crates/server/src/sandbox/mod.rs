@@ -139,6 +139,9 @@ pub trait Provider: Send + Sync {
     /// The end of what the worker wrote.
     fn logs<'a>(&'a self, id: &'a SandboxId, bytes_max: usize) -> Doing<'a, Vec<u8>>;
 
+    /// What is left of a sandbox that has ended takes so much of the disk.
+    fn disk_bytes<'a>(&'a self, id: &'a SandboxId) -> Doing<'a, u64>;
+
     /// Every sandbox of which anything is here.
     fn list<'a>(&'a self) -> Doing<'a, Vec<SandboxId>>;
 

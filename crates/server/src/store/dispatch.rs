@@ -18,9 +18,12 @@ use super::{
     transition::{self, Note},
     value::{Row, params},
 };
-use crate::domain::{
-    dispatch::{self, Lane, Situation},
-    task::TaskEvent,
+use crate::{
+    crash::Point,
+    domain::{
+        dispatch::{self, Lane, Situation},
+        task::TaskEvent,
+    },
 };
 
 /// Who is written down as having ordered what nobody did.
@@ -43,6 +46,7 @@ impl Store {
         if self.read(async |tx| best(tx).await).await?.is_none() {
             return Ok(None);
         }
+        Point::Found.pass();
         self.write(async move |tx| {
             let Some((id, project_id)) = best(tx).await? else { return Ok(None) };
             let mut asked = attempt::last_wish(tx, &id).await?.unwrap_or_default();

@@ -36,6 +36,7 @@ mod place;
 mod postgres;
 mod project;
 mod proof;
+mod prune;
 mod result;
 mod rules;
 mod sandbox;

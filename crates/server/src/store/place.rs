@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    FailureKind, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, Stage, TaskId,
+    FailureKind, Place, ProjectId, ProviderKind, Removal, SandboxId, SandboxStatus, Stage, TaskId,
     launch::SpecLaunch,
     project::Project,
     sandbox::{Kept, NewSandbox as Wish, Sandbox},
@@ -21,8 +21,9 @@ use super::{
     claim::claim_this,
     project,
     proof::{self, Owed},
+    prune,
     sandbox::{self, NewSandbox, Order, end},
-    spec, task, ticket, token, transcript,
+    spec, system, task, ticket, token, transcript,
     transition::{self, Stored},
     value::{Row, params},
 };
@@ -30,7 +31,7 @@ use super::{
 use crate::domain::agent;
 
 const COLUMNS: &str = "id, provider, project_id, live, status, end_reason, place, slot, generation, branch_name, base_commit, \
-                       created_at, place_tries, place_due_at";
+                       created_at, place_tries, place_due_at, removal";
 /// How long a rescue may take to bring out what a dead sandbox held.
 const RESCUE: Duration = Duration::from_secs(15 * 60);
 const TRY_AGAIN_MAX: Duration = Duration::from_secs(60);
@@ -53,6 +54,8 @@ pub struct Placed {
     pub created_at: Timestamp,
     pub tries: i64,
     pub due_at: Option<Timestamp>,
+    /// Why it is to be removed now.
+    pub removal: Option<Removal>,
 }
 
 /// Everything a launch is made from.
@@ -213,7 +216,7 @@ impl Store {
                 let (event, note) = proof::failed(tx, &stored, &id, sandbox.generation, kind, &error, &[]);
                 transition::transition(tx, &stored, event, note).await?.ok();
             }
-            end(tx, &id, SandboxStatus::Failed, kind.as_str()).await?;
+            end(tx, &id, SandboxStatus::Failed, kind.into(), Some(&error)).await?;
             let told = json!({ "sandbox_id": id, "task_id": sandbox.task_id, "kind": kind, "error": error });
             tx.tell("SANDBOX_FAILED", "sandbox", id.as_str(), &told);
             let sql = "UPDATE sandboxes SET place_error = $2 WHERE id = $1";
@@ -234,16 +237,25 @@ impl Store {
         .await
     }
 
-    /// It has stopped and nothing of it would be lost.
-    pub async fn place_kept(&self, id: &SandboxId, kept: Kept) -> Result<(), Error> {
+    /// It has stopped and nothing of it would be lost. What is left of it takes so much of the disk.
+    pub async fn place_kept(&self, id: &SandboxId, kept: Kept, disk_bytes: u64) -> Result<(), Error> {
         let id = id.clone();
         self.write(async move |tx| {
             let sql = "UPDATE sandboxes SET place = 'kept', kept = $2, place_tries = 0, place_due_at = NULL, \
-                       reports_until = $3 WHERE id = $1 AND live = 0 AND place IN ('wanted', 'up') RETURNING id";
+                       reports_until = $3, disk_bytes = $4, removal = $5 WHERE id = $1 AND live = 0 AND place IN ('wanted', 'up') RETURNING base_commit";
             let text = serde_json::to_string(&kept).unwrap_or_default();
-            if !tx.returning(sql, params![&id, text, tx.now]).await?.is_empty() {
-                tx.tell("SANDBOX_KEPT", "sandbox", id.as_str(), &json!({ "sandbox_id": id, "kept": kept }));
+            let bytes = i64::try_from(disk_bytes).unwrap_or(i64::MAX);
+            let removal = prune::at_once(tx).map(Removal::as_str);
+            let rows = tx.returning(sql, params![&id, text, tx.now, bytes, removal]).await?;
+            let Some(row) = rows.first() else { return Ok(()) };
+            if kept.kept {
+                let base: Option<String> = row.get("base_commit")?;
+                let told = json!({
+                    "ref_name": kept.reference, "commit": kept.commit, "base_commit": base, "files_changed": kept.files,
+                });
+                system::append(tx, &id, "sandbox.preserved", &told).await?;
             }
+            tx.tell("SANDBOX_KEPT", "sandbox", id.as_str(), &json!({ "sandbox_id": id, "kept": kept }));
             Ok(())
         })
         .await
@@ -255,9 +267,12 @@ impl Store {
             // Why one has failed stays to be read.
             let sql = "UPDATE sandboxes SET place = 'gone', slot = NULL, place_tries = 0, place_due_at = NULL, \
                        place_error = CASE WHEN status = 'failed' THEN place_error END \
-                       WHERE id = $1 AND place = 'kept'";
-            tx.execute(sql, params![&id]).await?;
-            tx.tell("SANDBOX_REMOVED", "sandbox", id.as_str(), &json!({ "sandbox_id": id }));
+                       WHERE id = $1 AND place = 'kept' RETURNING removal";
+            let rows = tx.returning(sql, params![&id]).await?;
+            if let Some(row) = rows.first() {
+                let reason: Option<String> = row.get("removal")?;
+                tx.tell("SANDBOX_REMOVED", "sandbox", id.as_str(), &json!({ "sandbox_id": id, "reason": reason }));
+            }
             Ok(())
         })
         .await
@@ -393,5 +408,6 @@ fn read(row: &Row) -> Result<Placed, Error> {
         created_at: row.get("created_at")?,
         tries: row.get("place_tries")?,
         due_at: row.get("place_due_at")?,
+        removal: row.parse_opt("removal")?,
     })
 }

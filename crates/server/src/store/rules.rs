@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     config::Config,
-    domain::{budget, price::Prices, restart, retry::Policy, score::Weights},
+    domain::{budget, price::Prices, prune, restart, retry::Policy, score::Weights},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -30,6 +30,7 @@ pub struct Rules {
     pub agent_missed_degraded: u32,
     pub agent_missed_failed: u32,
     pub agent_restarts: restart::Limits,
+    pub prune: prune::Limits,
     pub prices: Prices,
     pub budgets: budget::Defaults,
 }
@@ -76,6 +77,12 @@ impl Rules {
             agent_restarts: restart::Limits {
                 restarts_max: config.agent.restarts_max as usize,
                 cooldown: config.agent.restart_cooldown,
+            },
+            prune: prune::Limits {
+                keep: config.sandbox.keep_ended,
+                count_max: config.sandbox.keep_ended_max,
+                bytes_max: config.sandbox.keep_ended_bytes_max as u64,
+                free_min: config.sandbox.disk_free_min as u64,
             },
             prices: Prices::new(&config.model.prices),
             budgets: budget::Defaults {

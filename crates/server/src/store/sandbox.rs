@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    AgentId, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, Stage, TaskId,
+    AgentId, EndReason, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, Stage, TaskId,
     sandbox::{AttachSandbox, Sandbox, SandboxAttached},
     task::Task,
 };
@@ -16,7 +16,10 @@ use super::{
     value::{Row, params},
     watch::{self, Beat},
 };
-use crate::domain::{money::Usd, task::TaskEvent};
+use crate::{
+    crash::Point,
+    domain::{money::Usd, task::TaskEvent},
+};
 
 const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stage, generation, lease_expires_at, \
                        branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
@@ -97,12 +100,13 @@ pub(super) async fn set_running(tx: &mut Tx, of: &mut Reporter) -> Result<(), Er
     Ok(())
 }
 
-/// It holds nothing any more. A terminated one may not speak again; the others may, for a while, and change nothing.
+/// It holds nothing any more; `words` are what somebody has to say about that. A terminated one may not speak again; the others may, for a while, and change nothing.
 pub(super) async fn end(
     tx: &mut Tx,
     id: &SandboxId,
     status: SandboxStatus,
-    reason: &str,
+    reason: EndReason,
+    words: Option<&str>,
 ) -> Result<(), Error> {
     let until = match status {
         SandboxStatus::Terminated => tx.now,
@@ -110,7 +114,7 @@ pub(super) async fn end(
     };
     let sql = "UPDATE sandboxes SET status = $2, live = 0, ended_at = $3, end_reason = $4, reports_until = $5, \
                lease_expires_at = NULL WHERE id = $1 AND live = 1 RETURNING project_id, task_id";
-    let rows = tx.returning(sql, params![id, status.as_str(), tx.now, reason, until]).await?;
+    let rows = tx.returning(sql, params![id, status.as_str(), tx.now, reason.as_str(), until]).await?;
     let Some(row) = rows.first() else { return Ok(()) };
     let (project, held): (Option<String>, Option<String>) = (row.get("project_id")?, row.get("task_id")?);
     if let Some(project) = project {
@@ -121,8 +125,9 @@ pub(super) async fn end(
         "SANDBOX_ENDED",
         "sandbox",
         id.as_str(),
-        &json!({ "status": status, "reason": reason, "task_id": held }),
+        &json!({ "status": status, "reason": reason, "words": words, "task_id": held }),
     );
+    Point::Ending.pass();
     Ok(())
 }
 
@@ -302,14 +307,17 @@ impl Store {
             if sandbox.status == SandboxStatus::Terminated {
                 return Ok(sandbox);
             }
-            let reason = reason.as_deref().unwrap_or("terminated");
+            let words = reason.as_deref().unwrap_or(EndReason::Terminated.as_str());
+            let pruned = words == EndReason::Pruned.as_str();
+            let why = if pruned { EndReason::Pruned } else { EndReason::Terminated };
             if let (true, Some(held)) = (sandbox.status.is_live(), &sandbox.task_id) {
-                let _ = transition::apply(tx, held, TaskEvent::Cancelled, Note::error(reason)).await?;
+                let note = Note { end_reason: Some(why), ..Note::error(words) };
+                let _ = transition::apply(tx, held, TaskEvent::Cancelled, note).await?;
             }
-            end(tx, &id, SandboxStatus::Terminated, reason).await?;
+            end(tx, &id, SandboxStatus::Terminated, why, Some(words)).await?;
             let sql = "UPDATE sandboxes SET status = 'terminated', reports_until = $2 WHERE id = $1";
             tx.execute(sql, params![&id, tx.now]).await?;
-            tx.record(&actor, "sandbox.terminate", "sandbox", id.as_str(), json!({ "reason": reason }));
+            tx.record(&actor, "sandbox.terminate", "sandbox", id.as_str(), json!({ "reason": words }));
             get(tx, &id).await
         })
         .await
@@ -328,7 +336,7 @@ impl Store {
                 let id: SandboxId = row.parse("id")?;
                 match row.parse_opt::<TaskId>("task_id")? {
                     Some(held) => transition::lease_expired(tx, &held).await?,
-                    None => end(tx, &id, SandboxStatus::Lost, "lease_expired").await?,
+                    None => end(tx, &id, SandboxStatus::Lost, EndReason::LeaseExpired, None).await?,
                 }
             }
             Ok(rows.len())

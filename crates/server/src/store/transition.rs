@@ -1,7 +1,9 @@
 //! What becomes of a task: every change of its status goes through the rules in `domain::task`, in the transaction
 //! that read the state, together with its effects.
 
-use omoi_protocol::{FailureKind, Priority, ProjectId, SandboxStatus, Stage, TaskId, TaskStatus, TicketId};
+use omoi_protocol::{
+    EndReason, FailureKind, Priority, ProjectId, SandboxStatus, Stage, TaskId, TaskStatus, TicketId,
+};
 use serde_json::{Map, Value as Json, json};
 
 use super::{
@@ -17,7 +19,7 @@ use crate::domain::{
     lease::Lease,
     report::{self, Report},
     retry::{self, RetryDecision},
-    task::{Effect, Refused, TaskEvent, TaskState},
+    task::{Effect, Proof, Refused, TaskEvent, TaskState},
 };
 
 /// A task row, as the rules see it.
@@ -95,7 +97,7 @@ pub(super) struct Note {
     /// The checks that are to run next.
     pub owed: Option<Owed>,
     /// Why the sandbox ends, in one word, where its status alone does not tell.
-    pub end_reason: Option<&'static str>,
+    pub end_reason: Option<EndReason>,
 }
 
 impl Note {
@@ -126,7 +128,8 @@ pub(super) async fn time_out(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     let Some(generation) = stored.state.lease().map(|lease| lease.generation) else { return Ok(()) };
     let event = stored.failure(tx, generation, FailureKind::TimedOut);
     tx.tell("TASK_TIMED_OUT", "task", id.as_str(), &json!({ "task_id": id }));
-    let note = Note { end_reason: Some("timed_out"), ..Note::error("the task ran longer than its timeout") };
+    let note =
+        Note { end_reason: Some(EndReason::TimedOut), ..Note::error("the task ran longer than its timeout") };
     transition(tx, &stored, event, note).await?.ok();
     Ok(())
 }
@@ -172,12 +175,12 @@ async fn end_of_none(
 ) -> Result<Option<&'static str>, Error> {
     let (status, reason) = match report {
         Report::Started => return Ok(None),
-        Report::Completed { .. } => (SandboxStatus::Completed, "completed"),
-        Report::Failed { kind, .. } => (SandboxStatus::Failed, kind.as_str()),
+        Report::Completed { .. } => (SandboxStatus::Completed, EndReason::Completed),
+        Report::Failed { kind, .. } => (SandboxStatus::Failed, kind.into()),
     };
     if from.status.is_live() {
         from.status = status;
-        sandbox::end(tx, &from.id, status, reason).await?;
+        sandbox::end(tx, &from.id, status, reason, None).await?;
     }
     Ok(None)
 }
@@ -187,13 +190,20 @@ pub(super) async fn transition(
     tx: &mut Tx,
     stored: &Stored,
     event: TaskEvent,
-    note: Note,
+    mut note: Note,
 ) -> Result<Result<TaskStatus, Refused>, Error> {
-    let failed = match &event {
-        TaskEvent::Failed { kind, .. } => Some(*kind),
-        TaskEvent::LeaseExpired { .. } => Some(FailureKind::Lost),
-        _ => None,
+    let (failed, why) = match &event {
+        TaskEvent::Failed { kind, .. } => (Some(*kind), Some(EndReason::from(*kind))),
+        TaskEvent::LeaseExpired { .. } => (Some(FailureKind::Lost), Some(EndReason::LeaseExpired)),
+        TaskEvent::Completed { proof: Proof::Owed, .. } => (None, Some(EndReason::WorkCompleted)),
+        TaskEvent::Completed { .. } => (None, Some(EndReason::TaskCompleted)),
+        TaskEvent::Cancelled => (None, Some(EndReason::TaskCancelled)),
+        TaskEvent::Claimed(_)
+        | TaskEvent::Started { .. }
+        | TaskEvent::DependencyFailed
+        | TaskEvent::Retried => (None, None),
     };
+    note.end_reason = note.end_reason.or(why);
     let (next, effects) = match stored.state.apply(event, tx.now) {
         Ok(moved) => moved,
         Err(refused) => return Ok(Err(refused)),
@@ -251,15 +261,9 @@ async fn write_state(tx: &mut Tx, stored: &Stored, next: &TaskState, note: &Note
 async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) -> Result<(), Error> {
     match effect {
         Effect::EndSandbox { sandbox, status } => {
-            let by_status = match status {
-                SandboxStatus::Lost => "lease_expired",
-                SandboxStatus::Terminated => "task_cancelled",
-                SandboxStatus::Failed if note.feedback.is_some() => "checks_failed",
-                SandboxStatus::Failed => "task_failed",
-                SandboxStatus::Completed if note.owed.is_some() => "work_completed",
-                _ => "task_completed",
-            };
-            sandbox::end(tx, &sandbox, status, note.end_reason.unwrap_or(by_status)).await
+            // Only those events end one that have a reason.
+            let why = note.end_reason.unwrap_or(EndReason::Terminated);
+            sandbox::end(tx, &sandbox, status, why, note.error.as_deref()).await
         }
         Effect::OfferAgain { kind, not_before } => {
             let stage = check::stage_after(stored.stage, kind);

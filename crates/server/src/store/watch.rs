@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use omoi_protocol::{FailureKind, SandboxId, event::is_work};
+use omoi_protocol::{EndReason, FailureKind, SandboxId, event::is_work};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
@@ -105,7 +105,7 @@ impl Store {
     pub async fn sandbox_give_up(
         &self,
         quiet: &Quiet,
-        reason: &'static str,
+        reason: EndReason,
         lasted: Duration,
     ) -> Result<bool, Error> {
         let Quiet { id, seen } = quiet.clone();
@@ -120,7 +120,7 @@ impl Store {
             };
             let minutes = lasted.as_secs() / 60;
             let error = match reason {
-                "idle_timeout" => format!("the sandbox had nothing to do for {minutes} minutes"),
+                EndReason::IdleTimeout => format!("the sandbox had nothing to do for {minutes} minutes"),
                 _ => format!("the sandbox was at work for {minutes} minutes and nothing came of it"),
             };
             let stored = Stored::load(tx, held).await?;

@@ -177,7 +177,7 @@ on_both! {
             app.advance(Duration::from_secs(60)).await;
             assert_eq!(waits_for(&app, &task).await, "keeping");
             assert_eq!(dispatched(&app).await, 0, "its work is not kept yet");
-            app.store().place_kept(&id.parse().unwrap(), Default::default()).await.unwrap();
+            app.store().place_kept(&id.parse().unwrap(), Default::default(), 0).await.unwrap();
 
             assert_eq!(dispatched(&app).await, 1);
             let next = app.get(&format!("/api/v1/tasks/{task}")).await.expect(200)["sandbox_id"].as_str().unwrap().to_owned();
@@ -185,7 +185,7 @@ on_both! {
             assert_eq!(facts.wish.resume_session_id, resumes.then_some(id));
             assert_eq!(facts.before.feedback.as_deref(), Some(feedback));
             app.post(&format!("/api/v1/tasks/{task}/cancel"), json!({})).await.expect(200);
-            app.store().place_kept(&next.parse().unwrap(), Default::default()).await.unwrap();
+            app.store().place_kept(&next.parse().unwrap(), Default::default(), 0).await.unwrap();
             app.post(&format!("/api/v1/tasks/{task}/retry"), json!({})).await.expect(200);
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A sandbox that is on its machine and holds a task.
-async fn up(app: &App, task: Value) -> Sandbox {
+pub async fn up(app: &App, task: Value) -> Sandbox {
     let body = json!({ "name": unique("project"), "repository_url": "/nowhere" });
     let project = app.post("/api/v1/projects", body).await.expect(201)["id"].as_str().unwrap().to_owned();
     let task = app.task(&project, task).await;
@@ -31,20 +31,20 @@ async fn up(app: &App, task: Value) -> Sandbox {
 }
 
 /// Minutes pass, in each of which the worker says how it is.
-async fn pass(app: &App, sandbox: &Sandbox, minutes: u32, beat: impl Fn(u32) -> Value) {
+pub async fn pass(app: &App, sandbox: &Sandbox, minutes: u32, beat: impl Fn(u32) -> Value) {
     for minute in 0..minutes {
         app.event(sandbox, "agent.heartbeat", beat(minute)).await.expect(200);
         app.advance(MINUTE).await;
     }
 }
 
-async fn judged(app: &App) -> (usize, usize) {
+pub async fn judged(app: &App) -> (usize, usize) {
     let patience = Patience::configured(&app.config.supervise);
     let report = supervise(app.store(), &app.clock, &patience, Duration::ZERO).await.unwrap();
     (report.idle, report.stuck)
 }
 
-fn quiet(status: &str) -> impl Fn(u32) -> Value {
+pub fn quiet(status: &str) -> impl Fn(u32) -> Value {
     move |_| json!({ "status": status, "cpu_seconds": 3.5, "io_bytes": 4096, "processes": 2 })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use omoi_client::{Client, Error, Retry};
 use omoi_protocol::{
     EventSource, SandboxId,
-    event::{AgentError, NewEvent, Payload},
+    event::{AgentError, NewEvent, Payload, is_heartbeat},
     sandbox::EventsReceived,
 };
 
@@ -47,7 +47,8 @@ pub async fn send(outbox: &Outbox, client: &Client, sandbox: &SandboxId) {
         match remedy(client, sandbox, &batch, &error).await {
             Remedy::Wait => {
                 failures += 1;
-                if failures == 1 {
+                // A heartbeat that is late is nothing to tell of: the next one says the same.
+                if failures == 1 && !batch.iter().all(|event| is_heartbeat(&event.event_type)) {
                     eprintln!("omoi-worker: events wait: {error}");
                 }
                 let pause = RETRY.pause(failures, None).unwrap_or(RETRY.cap);

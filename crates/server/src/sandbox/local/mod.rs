@@ -8,7 +8,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{Read, Seek, SeekFrom},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -24,6 +24,8 @@ pub use plan::{API_PORT, PROXY_PORT};
 
 /// What a rescue may say.
 const RESCUE_SAID_MAX: usize = 64 * 1024;
+/// Files that are looked at for what a sandbox takes of the disk.
+const COUNTED_MAX: usize = 200_000;
 /// What an init may take beyond the grace to kill what is left.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 
@@ -55,6 +57,12 @@ impl Local {
     /// How many sandboxes can have ids of their own here.
     pub fn slots(&self) -> i64 {
         self.ids.slots()
+    }
+
+    /// Free space where sandboxes are, if the system says.
+    pub fn disk_free(&self) -> Option<u64> {
+        let said = rustix::fs::statvfs(self.places.parent()?).ok()?;
+        Some(said.f_bavail.saturating_mul(said.f_frsize))
     }
 
     fn dir(&self, id: &SandboxId) -> PathBuf {
@@ -232,6 +240,11 @@ impl Provider for Local {
         Box::pin(self.blocking(move |_| tail(&dir, bytes_max)))
     }
 
+    fn disk_bytes<'a>(&'a self, id: &'a SandboxId) -> Doing<'a, u64> {
+        let dir = self.dir(id);
+        Box::pin(self.blocking(move |_| Ok(bytes_below(dir))))
+    }
+
     fn list<'a>(&'a self) -> Doing<'a, Vec<SandboxId>> {
         Box::pin(self.blocking(|own| {
             let entries = match fs::read_dir(&own.places) {
@@ -288,6 +301,25 @@ fn tail(dir: &Path, bytes_max: usize) -> Result<Vec<u8>, Error> {
         })?;
     }
     Ok(bytes)
+}
+
+/// What the files below a directory take of the disk, as far as that can be seen. No link is followed.
+fn bytes_below(dir: PathBuf) -> u64 {
+    let (mut bytes, mut seen, mut dirs) = (0u64, 0, vec![dir]);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let Ok(meta) = entry.metadata() else { continue };
+            bytes = bytes.saturating_add(meta.blocks().saturating_mul(512));
+            seen += 1;
+            if seen == COUNTED_MAX {
+                return bytes;
+            }
+            if meta.is_dir() {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    bytes
 }
 
 fn make_dir(path: &Path) -> Result<(), Error> {
