@@ -3,10 +3,20 @@ import { Dialog } from '../ui/Dialog'
 const KEYS = [
   ['g d', 'Home'],
   ['g x', 'Sandboxes'],
-  ['g t', 'Tasks'],
+  ['g b', 'Board'],
+  ['g g', 'Graph'],
+  ['g t', 'Tasks as a list'],
   ['g p', 'Projects'],
   ['c', 'New task'],
   ['Alt T', 'Other theme'],
+  ['/', 'Find on the board'],
+  ['j k', 'Next and previous task on the board'],
+  ['o', 'Board: task beside the board'],
+  ['s', 'Board: start'],
+  ['r', 'Board: retry'],
+  ['Delete', 'Board: cancel'],
+  ['+ -', 'Board: more or less urgent'],
+  ['L', 'Graph: as a list, and back'],
   ['?', 'This list'],
 ] as const
 

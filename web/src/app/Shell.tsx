@@ -1,5 +1,5 @@
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { Box, FolderGit2, House, Keyboard, ListTodo, LogOut, Moon, Plus, Sun, Wifi, WifiOff } from 'lucide-react'
+import { Box, Columns3, FolderGit2, House, Keyboard, LogOut, Moon, Plus, Sun, Wifi, WifiOff, Workflow } from 'lucide-react'
 import { useState } from 'react'
 import { asProblem, type Problem } from '../api/problem'
 import { useSession } from '../api/session'
@@ -14,8 +14,9 @@ import { useTheme, type Theme } from './theme'
 
 const NAV = [
   { to: '/', label: 'Home', icon: House },
+  { to: '/board', label: 'Board', icon: Columns3 },
+  { to: '/graph', label: 'Graph', icon: Workflow },
   { to: '/sandboxes', label: 'Sandboxes', icon: Box },
-  { to: '/tasks', label: 'Tasks', icon: ListTodo },
   { to: '/projects', label: 'Projects', icon: FolderGit2 },
 ] as const
 
@@ -29,7 +30,9 @@ export function Shell() {
   useKeys({
     'g d': () => void navigate({ to: '/' }),
     'g x': () => void navigate({ to: '/sandboxes' }),
-    'g t': () => void navigate({ to: '/tasks' }),
+    'g b': () => void navigate({ to: '/board' }),
+    'g g': () => void navigate({ to: '/graph' }),
+    'g t': () => void navigate({ to: '/board', search: { view: 'list' } }),
     'g p': () => void navigate({ to: '/projects' }),
     c: () => void navigate({ to: '/sandboxes/new' }),
     'alt t': toggleTheme,

@@ -20,9 +20,10 @@ import { ProjectPage } from '../features/project/ProjectPage'
 import { SandboxListPage } from '../features/sandbox/SandboxListPage'
 import { asSandboxSearch, type SandboxSearch } from '../features/sandbox/search'
 import { SignIn } from '../features/session/SignIn'
+import { asBoardSearch, type BoardSearch } from '../features/task/board/search'
+import { asGraphSearch, type GraphSearch } from '../features/task/graph/search'
 import { asTaskStatus } from '../features/task/status'
 import { NewTaskPage } from '../features/task/NewTaskPage'
-import { TaskListPage } from '../features/task/TaskListPage'
 import { TaskPage } from '../features/task/TaskPage'
 import { Page } from '../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../ui/panels'
@@ -30,6 +31,10 @@ import { Shell } from './Shell'
 
 /** Markdown, diffs and terminal are needed there alone. */
 const SandboxPage = lazy(() => import('../features/sandbox/SandboxPage').then((module) => ({ default: module.SandboxPage })))
+
+const BoardPage = lazy(() => import('../features/task/board/BoardPage').then((module) => ({ default: module.BoardPage })))
+const GraphPage = lazy(() => import('../features/task/graph/GraphPage').then((module) => ({ default: module.GraphPage })))
+const ComparePage = lazy(() => import('../features/sandbox/compare/ComparePage').then((module) => ({ default: module.ComparePage })))
 
 const root = createRootRoute()
 
@@ -126,28 +131,69 @@ const project = createRoute({
   },
 })
 
+const board = createRoute({
+  getParentRoute: () => shell,
+  path: '/board',
+  validateSearch: asBoardSearch,
+  component: function BoardRoute() {
+    const navigate = useNavigate({ from: '/board' })
+    // Going back closes the drawer; what is typed into a filter is no step to go back to.
+    const onSearch = (change: BoardSearch) =>
+      void navigate({ search: (before) => asBoardSearch({ ...before, ...change }), replace: change.task === undefined })
+    return (
+      <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
+        <BoardPage search={board.useSearch()} onSearch={onSearch} />
+      </Suspense>
+    )
+  },
+})
+
+const graph = createRoute({
+  getParentRoute: () => shell,
+  path: '/graph',
+  validateSearch: asGraphSearch,
+  component: function GraphRoute() {
+    const navigate = useNavigate({ from: '/graph' })
+    const onSearch = (change: GraphSearch) =>
+      void navigate({ search: (before) => asGraphSearch({ ...before, ...change }), replace: change.focus === undefined })
+    return (
+      <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
+        <GraphPage search={graph.useSearch()} onSearch={onSearch} />
+      </Suspense>
+    )
+  },
+})
+
+const compare = createRoute({
+  getParentRoute: () => shell,
+  path: '/compare',
+  validateSearch: (search): { a?: string; b?: string } => ({
+    ...(typeof search.a === 'string' && { a: search.a }),
+    ...(typeof search.b === 'string' && { b: search.b }),
+  }),
+  component: function CompareRoute() {
+    const { a, b } = compare.useSearch()
+    return (
+      <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
+        <ComparePage a={a} b={b} />
+      </Suspense>
+    )
+  },
+})
+
+/** The list is a view of the board. */
 const tasks = createRoute({
   getParentRoute: () => shell,
   path: '/tasks',
-  validateSearch: (search): { status?: NonNullable<ReturnType<typeof asTaskStatus>> } => {
-    const status = asTaskStatus(search.status)
-    return status ? { status } : {}
-  },
-  component: function TasksRoute() {
-    const navigate = useNavigate({ from: '/tasks' })
-    const { status } = tasks.useSearch()
-    return (
-      <TaskListPage
-        status={status}
-        onStatus={(wanted) => void navigate({ search: wanted ? { status: wanted } : {}, replace: true })}
-      />
-    )
+  beforeLoad: ({ search }) => {
+    const status = asTaskStatus((search as Record<string, unknown>).status)
+    throw redirect({ to: '/board', search: { view: 'list', ...(status && { status }) }, replace: true })
   },
 })
 
 const unknown = createRoute({ getParentRoute: () => shell, path: '$', component: NotFound })
 
-const PAGES = [home, sandboxes, newTask, sandbox, tasks, task, projects, newProject, project, unknown] as const
+const PAGES = [home, board, graph, sandboxes, newTask, sandbox, compare, tasks, task, projects, newProject, project, unknown] as const
 
 export const router = createRouter({
   routeTree: root.addChildren([signIn, shell.addChildren(PAGES)]),
