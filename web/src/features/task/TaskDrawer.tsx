@@ -13,6 +13,7 @@ import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
 import { Attempts } from './Attempts'
 import { DependencyList } from './DependencyList'
+import { movesOf, moveWords, PRIORITIES } from './moves'
 import { NoteLine } from './NoteLine'
 import { OutcomeView } from './OutcomeView'
 import { PriorityWord } from './PriorityWord'
@@ -76,6 +77,9 @@ function Note({ task, known, act }: { task: Task; known: Known; act: Doing | und
 
 function Actions({ task, moves }: { task: Task; moves: Moves }) {
   const isHeld = task.status === 'assigned' || task.status === 'running'
+  const isBusy = moves.busyId === task.id
+  const all = moves.canMove ? movesOf(task) : []
+  const offered = all.filter(({ kind }) => kind !== 'priority')
   return (
     <div className="flex flex-wrap items-center gap-2">
       <Link
@@ -94,11 +98,28 @@ function Actions({ task, moves }: { task: Task; moves: Moves }) {
           Watch it work
         </Link>
       )}
-      {moves.itemsOf(task).map((item) => (
-        <Button key={item.key} disabled={moves.busyId === task.id} onClick={item.onChoose}>
-          {item.label}
+      {offered.map((move) => (
+        <Button key={move.kind} disabled={isBusy} onClick={() => moves.begin(task, move)}>
+          {moveWords(move)}
         </Button>
       ))}
+      {offered.length > 0 && (
+        <label className="flex items-center gap-1.5 text-muted">
+          Priority
+          <select
+            value={task.priority}
+            disabled={isBusy}
+            onChange={(event) => moves.begin(task, all.find((move) => move.kind === 'priority' && move.to === event.target.value))}
+            className="h-7 rounded border border-line-strong bg-surface px-1 text-fg"
+          >
+            {PRIORITIES.map((priority) => (
+              <option key={priority} value={priority}>
+                {priority.toLowerCase()}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
     </div>
   )
 }

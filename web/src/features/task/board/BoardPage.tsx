@@ -129,7 +129,7 @@ function Columns({ columns, search, moves, tickets, known, acts, onOpen, onKey }
   const [dragged, setDragged] = useState<Task>()
   return (
     // oxlint-disable-next-line jsx-a11y/no-static-element-interactions -- keys of the cards, which take the focus
-    <div onKeyDown={onKey} className="flex h-full min-h-80 snap-x gap-2 overflow-x-auto p-2 md:snap-none">
+    <div onKeyDown={onKey} className={`flex h-full min-h-80 snap-x gap-2 overflow-x-auto p-2 md:snap-none ${search.task ? 'lg:pr-142' : ''}`}>
       {columns.map((column) => (
         <ColumnView
           key={column.status}

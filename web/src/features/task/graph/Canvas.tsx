@@ -31,12 +31,14 @@ type Props = {
   related: ReadonlySet<string> | undefined
   critical: ReadonlySet<string>
   holders: ReadonlyMap<string, string>
+  /** How much of its right side something lies over. */
+  coveredPx: number
   onChoose: (id: string) => void
   zoomer: React.RefObject<Zoomer | null>
 }
 
 /** Draws what is in sight. Scrolling is the browser's own; the wheel with Ctrl, and keys, make it larger and smaller. */
-export function Canvas({ layout, start, chosen, related, critical, holders, onChoose, zoomer }: Props) {
+export function Canvas({ layout, start, chosen, related, critical, holders, coveredPx, onChoose, zoomer }: Props) {
   const box = useRef<HTMLDivElement>(null)
   const [zoom, setZoom] = useState(1)
   const [window, setWindow] = useState(NOTHING)
@@ -89,6 +91,16 @@ export function Canvas({ layout, start, chosen, related, critical, holders, onCh
     // oxlint-disable-next-line react/exhaustive-deps -- on a new size or drawing alone
   }, [zoom, layout])
 
+  // The chosen one is not left under what shows it.
+  useLayoutEffect(() => {
+    const spot = layout.spots.get(chosen ?? '')
+    const at = box.current
+    if (!spot || !at || coveredPx === 0) return
+    const right = (spot.x + NODE_W) * zoom - at.scrollLeft
+    if (right > at.clientWidth - coveredPx) at.scrollLeft += right - (at.clientWidth - coveredPx) / 2
+    // oxlint-disable-next-line react/exhaustive-deps -- once it is chosen; after that the reader scrolls
+  }, [chosen, coveredPx])
+
   useEffect(() => {
     const at = box.current
     if (!at) return
@@ -132,7 +144,7 @@ export function Canvas({ layout, start, chosen, related, critical, holders, onCh
       onPointerDown={(event) => box.current && pan(event, box.current)}
       className="min-h-0 flex-1 cursor-grab overflow-auto bg-bg active:cursor-grabbing"
     >
-      <div style={{ width: layout.width * zoom, height: layout.height * zoom }} className="overflow-hidden">
+      <div style={{ width: layout.width * zoom + coveredPx, height: layout.height * zoom }} className="overflow-hidden">
         <div style={{ width: layout.width, height: layout.height, transform: `scale(${zoom})` }} className="relative origin-top-left">
           <svg width={layout.width} height={layout.height} aria-hidden className="absolute inset-0">
             {routes.map((route) => (

@@ -11,6 +11,7 @@ import { Page } from '../../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../../ui/panels'
 import { nameOf, oneLine, shortId } from '../../../ui/plain'
 import { duration } from '../../../ui/time'
+import { useIsWide } from '../../../ui/wide'
 import { projectChoice, ticketOne } from '../queries'
 import { TaskDrawer } from '../TaskDrawer'
 import { useMoves } from '../useMoves'
@@ -25,6 +26,8 @@ import type { GraphSearch } from './search'
 const STEP = 1.25
 const NO_HOLDERS: ReadonlyMap<string, string> = new Map()
 const FILES = 3
+/** What the drawer covers of the drawing. */
+const DRAWER_PX = 560
 
 type Props = { search: GraphSearch; onSearch: (change: GraphSearch) => void }
 
@@ -108,6 +111,7 @@ function Drawing({ graph, search, onSearch }: Props & { graph: TaskGraph }) {
   const [acts, hear] = useActs(holder ? [holder] : [])
   useTaskStream(hear, () => void queries.invalidateQueries({ queryKey: ['graph'] }))
 
+  const isWide = useIsWide()
   const choose = (id: string) => onSearch({ focus: id === search.focus ? undefined : id })
   const close = () => onSearch({ focus: undefined })
   const toggleList = () => onSearch({ view: isList ? undefined : 'list' })
@@ -158,6 +162,7 @@ function Drawing({ graph, search, onSearch }: Props & { graph: TaskGraph }) {
           related={related}
           critical={critical}
           holders={holders.data ?? NO_HOLDERS}
+          coveredPx={isWide && search.focus ? DRAWER_PX : 0}
           onChoose={choose}
           zoomer={zoomer}
         />

@@ -5,7 +5,7 @@ import { NODE_H, NODE_W, type Layout, type Spot } from './layout'
 export const ZOOM_MIN = 0.1
 export const ZOOM_MAX = 2
 /** Opened smaller than this, nothing could be read. */
-export const ZOOM_OPEN_MIN = 0.6
+export const ZOOM_OPEN_MIN = 0.9
 /** Smaller than this, tasks are drawn without words. */
 export const ZOOM_WORDS = 0.35
 /** A window moves in steps, so that scrolling a little draws nothing anew. */
