@@ -7,7 +7,7 @@ import { projectChoice } from '../queries'
 import { asTaskStatus, TASK_STATUSES } from '../status'
 import type { BoardSearch } from './search'
 
-const SELECT = 'h-7 max-w-44 rounded border border-line-strong bg-surface px-1 text-fg'
+const SELECT = 'h-7 max-w-32 rounded md:max-w-44 border border-line-strong bg-surface px-1 text-fg'
 const TYPING_MS = 200
 
 type Props = { search: BoardSearch; onSearch: (change: BoardSearch) => void }
@@ -16,7 +16,7 @@ export function Filters({ search, onSearch }: Props) {
   const projects = useQuery(projectChoice())
   const isList = search.view === 'list'
   return (
-    <div role="search" className="flex flex-1 flex-wrap items-center gap-2">
+    <div role="search" className="flex flex-1 basis-full flex-wrap items-center gap-2 md:basis-0">
       <Find q={search.q} onFind={(q) => onSearch({ q: q || undefined })} />
       <select
         aria-label="Project"
@@ -117,7 +117,7 @@ function Find({ q, onFind }: { q: string | undefined; onFind: (q: string) => voi
         clearTimeout(timer.current)
         timer.current = setTimeout(() => onFind(value.trim()), TYPING_MS)
       }}
-      className="h-7 w-40 rounded border border-line-strong bg-sunken px-2 text-fg placeholder:text-subtle"
+      className="h-7 w-32 rounded border border-line-strong md:w-40 bg-sunken px-2 text-fg placeholder:text-subtle"
     />
   )
 }

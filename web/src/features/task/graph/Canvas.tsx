@@ -221,7 +221,10 @@ function reach(box: HTMLElement, spot: Spot, zoom: number) {
     x + NODE_W * zoom <= box.scrollLeft + box.clientWidth &&
     y + NODE_H * zoom <= box.scrollTop + box.clientHeight
   if (!isSeen) centre(box, { x: spot.x + NODE_W / 2, y: spot.y + NODE_H / 2 }, zoom)
-  requestAnimationFrame(() => box.querySelector<HTMLElement>(`[data-node="${CSS.escape(spot.node.id)}"]`)?.focus({ preventScroll: true }))
+  requestAnimationFrame(() => {
+    const nodes = [...box.querySelectorAll<HTMLElement>('[data-node]')]
+    nodes.find((node) => node.dataset.node === spot.node.id)?.focus({ preventScroll: true })
+  })
 }
 
 /** A mouse drags the drawing; fingers scroll it by themselves. */

@@ -44,11 +44,13 @@ export function Outline({ rows, chosen, related, onChoose }: Props) {
                 type="button"
                 aria-pressed={node.id === chosen}
                 onClick={() => onChoose(node.id)}
-                className={`flex min-h-8 w-full cursor-pointer flex-wrap items-center gap-x-3 rounded px-2 text-left hover:bg-raised aria-pressed:bg-accent-soft ${related?.has(node.id) ? 'text-accent' : ''}`}
+                className={`flex min-h-8 w-full cursor-pointer items-center gap-x-3 rounded px-2 py-1 text-left hover:bg-raised aria-pressed:bg-accent-soft ${related?.has(node.id) ? 'text-accent' : ''}`}
               >
                 <State state={node.status} />
-                <span className="untrusted min-w-0">{oneLine(node.title, 160)}</span>
-                {row.waitsFor.length > 0 && <span className="untrusted min-w-0 text-xs text-muted">waits for {names(row)}</span>}
+                <span className="untrusted flex min-w-0 flex-wrap items-center gap-x-3">
+                  {oneLine(node.title, 160)}
+                  {row.waitsFor.length > 0 && <span className="text-xs text-muted">waits for {names(row)}</span>}
+                </span>
               </button>
             </li>
           )
