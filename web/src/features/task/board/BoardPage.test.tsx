@@ -137,6 +137,14 @@ describe('the board', () => {
     expect(search.q).toBeUndefined()
   })
 
+  test('shows the tasks of one ticket, and leads to its graph', async () => {
+    show()
+    await userEvent.click(within(await card('Title of task-a')).getByRole('button', { name: '#7' }))
+    expect(search.ticket).toBe('tkt-1')
+    await waitFor(() => expect(served.asked.some(({ query }) => query.get('ticket_id') === 'tkt-1')).toBe(true))
+    expect((await screen.findByRole('link', { name: 'Its graph' })).getAttribute('href')).toBe('/graph?scope=ticket&id=tkt-1')
+  })
+
   test('looks for what is typed', async () => {
     show()
     await card('Title of task-a')
@@ -156,6 +164,27 @@ describe('the board', () => {
     fireEvent.scroll(box)
     expect(await within(completed).findByText('60')).toBeTruthy()
     expect(within(completed).getAllByRole('listitem').length).toBeLessThan(45)
+  })
+
+  test('searches so many of a column and says that there are more', async () => {
+    tasks = Array.from({ length: 2_100 }, (_, n) => task(`task-${n}`, { status: 'completed', completed_at: NOW }))
+    search = { q: 'task-1999' }
+    show()
+    const completed = await column('completed')
+    expect(await within(completed).findByRole('link', { name: 'Title of task-1999' })).toBeTruthy()
+    expect(await within(completed).findByText('The newest 2000 were searched; there are more.')).toBeTruthy()
+    expect(Math.max(...served.asked.map(({ query }) => Number(query.get('cursor'))))).toBe(1_500)
+  })
+
+  test('leads to where an agent that asks can be answered', async () => {
+    answer = (asked) =>
+      asked.path.endsWith('/trajectory')
+        ? { events: [{ event_type: 'agent.waiting', event_data: { message: 'keep it?' }, created_at: NOW }] }
+        : ownAnswer(asked)
+    show()
+    const running = await card('Title of task-r')
+    expect(await within(running).findByText('asks: keep it?')).toBeTruthy()
+    expect(within(running).getByRole('link', { name: 'Answer' }).getAttribute('href')).toBe('/sandboxes/sbx-1')
   })
 
   test('says so when a column cannot be had, and the others go on', async () => {
@@ -256,6 +285,15 @@ describe('the focus', () => {
 })
 
 describe('the list', () => {
+  test('looks further back for what is not among the newest', async () => {
+    tasks = Array.from({ length: 501 }, (_, n) => task(`task-${n}`))
+    search = { view: 'list', q: 'task-500' }
+    show()
+    expect(await screen.findByText('None of the newest 500 tasks fits the filter.')).toBeTruthy()
+    await userEvent.click(screen.getByRole('button', { name: 'Look further back' }))
+    expect(await screen.findByRole('link', { name: 'Title of task-500' })).toBeTruthy()
+  })
+
   test('has all tasks in a table, with the same filters and menu', async () => {
     search = { view: 'list' }
     show()

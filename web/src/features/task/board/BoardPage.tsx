@@ -24,6 +24,8 @@ import { TaskCard } from './TaskCard'
 import { TaskTable } from './TaskTable'
 
 const LIST = 100
+/** What is looked for is looked for in more. */
+const SEARCHED = 500
 /** As many sandboxes as one page asks after. */
 const ACTS_MAX = 50
 
@@ -96,15 +98,32 @@ export function BoardPage({ search, onSearch }: Props) {
               />
             ) : (
               list.loaded.length > 0 && (
-                <Empty title="No task fits the filter.">
-                  <Button onClick={clear}>Show all tasks</Button>
+                <Empty title={list.hasMore ? `None of the newest ${list.loaded.length} tasks fits the filter.` : 'No task fits the filter.'}>
+                  <span className="flex gap-2">
+                    {list.hasMore && (
+                      <Button disabled={list.isLoadingMore} onClick={list.more}>
+                        {list.isLoadingMore ? 'Looking…' : 'Look further back'}
+                      </Button>
+                    )}
+                    <Button onClick={clear}>Show all tasks</Button>
+                  </span>
                 </Empty>
               )
             )}
           </>
         )}
         {!isList && !isEmpty && (
-          <Columns columns={columns} search={search} moves={moves} tickets={tickets} known={known} acts={acts} onOpen={open} onKey={onKey} />
+          <Columns
+            columns={columns}
+            search={search}
+            moves={moves}
+            tickets={tickets}
+            known={known}
+            acts={acts}
+            onOpen={open}
+            onTicket={(ticket) => onSearch({ ticket })}
+            onKey={onKey}
+          />
         )}
       </Page>
       {search.task && (
@@ -122,10 +141,11 @@ type ColumnsProps = {
   known: ReadonlyMap<string, Task>
   acts: ReturnType<typeof useActs>[0]
   onOpen: (id: string) => void
+  onTicket: (id: string) => void
   onKey: (event: KeyboardEvent) => void
 }
 
-function Columns({ columns, search, moves, tickets, known, acts, onOpen, onKey }: ColumnsProps) {
+function Columns({ columns, search, moves, tickets, known, acts, onOpen, onTicket, onKey }: ColumnsProps) {
   const [dragged, setDragged] = useState<Task>()
   return (
     // oxlint-disable-next-line jsx-a11y/no-static-element-interactions -- keys of the cards, which take the focus
@@ -151,6 +171,7 @@ function Columns({ columns, search, moves, tickets, known, acts, onOpen, onKey }
               isBusy={moves.busyId === task.id}
               items={moves.itemsOf(task)}
               onOpen={onOpen}
+              onTicket={onTicket}
               onDrag={moves.canMove && movesOf(task).length > 0 ? setDragged : undefined}
             />
           )}
@@ -182,8 +203,13 @@ function TicketLine({ ticket, onClear }: { ticket: Ticket | undefined; onClear: 
   return (
     <p className="flex flex-wrap items-center gap-x-3 border-b border-line px-4 py-1 text-muted">
       <span className="untrusted">
-        Only ticket {ticket ? `#${ticket.number}, ${oneLine(ticket.title, 120)}, ${ticket.status}` : 'chosen'}
+        Ticket {ticket ? `#${ticket.number}, ${oneLine(ticket.title, 120)}, ${ticket.status}` : 'chosen'}
       </span>
+      {ticket && (
+        <Link to="/graph" search={{ scope: 'ticket', id: ticket.id }} className="min-h-6 text-accent underline">
+          Its graph
+        </Link>
+      )}
       <button type="button" onClick={onClear} className="min-h-6 cursor-pointer text-accent underline">
         All tickets
       </button>
@@ -217,7 +243,7 @@ function useColumns(search: BoardSearch, isShown: boolean): Column[] {
 function useList(search: BoardSearch, isShown: boolean) {
   const { project, ticket, status } = search
   const filter = { ...(status && { status }), ...(project && { project }), ...(ticket && { ticket }) }
-  const query = useInfiniteQuery({ ...taskPages(filter, isSearching(search) ? 500 : LIST), enabled: isShown })
+  const query = useInfiniteQuery({ ...taskPages(filter, isSearching(search) ? SEARCHED : LIST), enabled: isShown })
   const all = query.data?.pages.flatMap(({ items }) => items) ?? []
   const loaded = [...new Map(all.map((task) => [task.id, task])).values()]
   return {

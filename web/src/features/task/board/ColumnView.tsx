@@ -119,6 +119,9 @@ export function ColumnView({ column, isSearch, project, dragged, onMove, renderC
             )
           })}
         </ul>
+        {column.searched !== undefined && (
+          <p className="py-2 text-xs text-muted">The newest {column.searched} were searched; there are more.</p>
+        )}
         {column.isLoadingMore && <p className="py-2 text-xs text-muted">Loading more…</p>}
       </div>
     </section>

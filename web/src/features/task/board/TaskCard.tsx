@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Box, GitBranch } from 'lucide-react'
-import { memo, type DragEvent } from 'react'
+import type { DragEvent } from 'react'
 import type { Task, Ticket } from '../../../api/types'
 import type { Doing } from '../../../live/doing'
 import { Menu, type MenuItem } from '../../../ui/Menu'
@@ -23,11 +23,12 @@ export type CardProps = {
   isBusy: boolean
   items: readonly MenuItem[]
   onOpen: (id: string) => void
+  onTicket: (id: string) => void
   onDrag: ((task: Task | undefined) => void) | undefined
 }
 
 /** A task on the board. A click opens the drawer; Enter, or a click that asks for another tab, its page. */
-export function TaskCard({ task, ticket, known, act, isOpen, isBusy, items, onOpen, onDrag }: CardProps) {
+export function TaskCard({ task, ticket, known, act, isOpen, isBusy, items, onOpen, onTicket, onDrag }: CardProps) {
   const drag = onDrag && {
     draggable: true,
     onDragStart: (event: DragEvent) => {
@@ -45,9 +46,20 @@ export function TaskCard({ task, ticket, known, act, isOpen, isBusy, items, onOp
       className={`relative flex flex-col gap-1 rounded-md border bg-surface px-2 py-1.5 hover:border-line-strong has-[a:focus-visible]:border-accent ${isOpen ? 'border-accent' : 'border-line'} ${isBusy ? 'opacity-60' : ''}`}
     >
       <div className="flex items-center gap-2 text-2xs text-subtle">
-        <span title={task.id} className="font-mono">
-          {ticket ? `#${ticket.number}` : shortId(task.id)}
-        </span>
+        {ticket ? (
+          <button
+            type="button"
+            title={`Only ticket #${ticket.number}, ${oneLine(ticket.title, 120)}`}
+            onClick={() => onTicket(ticket.id)}
+            className="z-1 -my-1 min-h-6 min-w-6 cursor-pointer text-left font-mono hover:text-accent hover:underline"
+          >
+            #{ticket.number}
+          </button>
+        ) : (
+          <span title={task.id} className="font-mono">
+            {shortId(task.id)}
+          </span>
+        )}
         <PriorityWord priority={task.priority} />
         <span className="flex-1" />
         <Ago at={since(task)} />
@@ -101,9 +113,24 @@ function Place({ task }: { task: Task }) {
 }
 
 /** Only one task at a time says what it waits for, so the cards in sight ask. */
-const CardNote = memo(function CardNote({ task, known, act }: Pick<CardProps, 'task' | 'known' | 'act'>) {
+function CardNote({ task, known, act }: Pick<CardProps, 'task' | 'known' | 'act'>) {
   const isReady = task.status === 'pending' && task.unmet_dependencies === 0 && !task.waiting_reason
   const { data } = useQuery({ ...taskOne(task.id), enabled: isReady })
   const note = noteOf(task, known, act, isReady ? data?.waiting_for : undefined)
-  return note ? <NoteLine note={note} /> : null
-})
+  if (!note) return null
+  return (
+    <>
+      <NoteLine note={note} />
+      {task.status === 'running' && act?.waits && task.sandbox_id && (
+        <Link
+          to="/sandboxes/$id"
+          params={{ id: task.sandbox_id }}
+          draggable={false}
+          className="z-1 inline-flex min-h-6 items-center self-start rounded border border-line-strong px-2 text-xs hover:bg-raised"
+        >
+          Answer
+        </Link>
+      )}
+    </>
+  )
+}

@@ -47,6 +47,8 @@ export type Column = {
   error: Error | null
   retry: () => void
   hasMore: boolean
+  /** So many were searched, and there are more. */
+  searched: number | undefined
   isLoadingMore: boolean
   more: () => void
 }
@@ -64,10 +66,11 @@ export function useColumn(status: TaskStatus, search: BoardSearch, isShown: bool
   })
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query
   const pages = query.data?.pages.length ?? 0
-  const isOnward = isSearch && isShown && hasNextPage && !isFetchingNextPage && !isFetchNextPageError
+  const isSearchedOut = isSearch && hasNextPage && pages >= SEARCHED_PAGES_MAX
+  const isOnward = isSearch && isShown && hasNextPage && !isFetchingNextPage && !isFetchNextPageError && !isSearchedOut
   useEffect(() => {
-    if (isOnward && pages < SEARCHED_PAGES_MAX) void fetchNextPage()
-  }, [isOnward, pages, fetchNextPage])
+    if (isOnward) void fetchNextPage()
+  }, [isOnward, fetchNextPage])
 
   const loaded = ordered(status, query.data?.pages.flatMap(({ items }) => items) ?? [])
   return {
@@ -78,9 +81,10 @@ export function useColumn(status: TaskStatus, search: BoardSearch, isShown: bool
     error: query.error,
     retry: () => void query.refetch(),
     hasMore: hasNextPage,
+    searched: isSearchedOut ? loaded.length : undefined,
     isLoadingMore: isFetchingNextPage,
     more: () => {
-      if (hasNextPage && !isFetchingNextPage && !isFetchNextPageError) void fetchNextPage()
+      if (hasNextPage && !isFetchingNextPage && !isFetchNextPageError && !isSearchedOut) void fetchNextPage()
     },
   }
 }

@@ -9,7 +9,7 @@ export const ZOOM_OPEN_MIN = 0.9
 /** Smaller than this, tasks are drawn without words. */
 export const ZOOM_WORDS = 0.35
 /** A window moves in steps, so that scrolling a little draws nothing anew. */
-const STEP = 256
+const STEP = 128
 
 /** In the coordinates of the drawing. */
 export type Window = { left: number; top: number; right: number; bottom: number }
