@@ -68,9 +68,11 @@ export function useColumn(status: TaskStatus, search: BoardSearch, isShown: bool
   const pages = query.data?.pages.length ?? 0
   const isSearchedOut = isSearch && hasNextPage && pages >= SEARCHED_PAGES_MAX
   const isOnward = isSearch && isShown && hasNextPage && !isFetchingNextPage && !isFetchNextPageError && !isSearchedOut
+  // One page after the other: each that comes asks for the next.
+  const behind = isOnward ? pages : 0
   useEffect(() => {
-    if (isOnward) void fetchNextPage()
-  }, [isOnward, fetchNextPage])
+    if (behind > 0) void fetchNextPage()
+  }, [behind, fetchNextPage])
 
   const loaded = ordered(status, query.data?.pages.flatMap(({ items }) => items) ?? [])
   return {
