@@ -28,6 +28,19 @@ const GROUPS: readonly (readonly [title: string, keys: Keys])[] = [
     ],
   ],
   ['Page of a task', [['1 … 5', 'Tabs']]],
+  [
+    'Board',
+    [
+      ['/', 'Find'],
+      ['j k', 'Next and previous task'],
+      ['o', 'Task beside the board'],
+      ['s', 'Start'],
+      ['r', 'Retry'],
+      ['Delete', 'Cancel'],
+      ['+ -', 'More or less urgent'],
+    ],
+  ],
+  ['Graph', [['L', 'As a list, and back']]],
 ]
 
 export function KeyList({ onClose }: { onClose: () => void }) {

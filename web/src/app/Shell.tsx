@@ -62,7 +62,6 @@ export function Shell() {
         <div className="flex flex-1 md:hidden [&>div]:flex-1">
           <Menu
             label="More pages"
-            side="above"
             items={NAV.filter(({ isFirst }) => !isFirst).map(({ to, label }) => ({ label, onChoose: () => void navigate({ to }) }))}
             className="flex min-h-11 flex-1 flex-col items-center justify-center rounded px-1 text-2xs text-muted"
           >

@@ -19,6 +19,8 @@ import { HomePage } from '../features/home/HomePage'
 import { asListSearch, type ListSearch } from '../features/sandbox/list'
 import { asSandboxSearch, type SandboxSearch } from '../features/sandbox/search'
 import { SignIn } from '../features/session/SignIn'
+import { asBoardSearch, type BoardSearch } from '../features/task/board/search'
+import { asGraphSearch, type GraphSearch } from '../features/task/graph/search'
 import { asTaskSearch, type TaskSearch } from '../features/task/search'
 import { asTaskStatus } from '../features/task/status'
 import { Page } from '../ui/Page'
@@ -26,6 +28,9 @@ import { Empty, ErrorPanel } from '../ui/panels'
 import { Shell } from './Shell'
 
 /** Only the first page comes with the shell; every other is fetched when it is opened. */
+const BoardPage = lazy(async () => ({ default: (await import('../features/task/board/BoardPage')).BoardPage }))
+const GraphPage = lazy(async () => ({ default: (await import('../features/task/graph/GraphPage')).GraphPage }))
+const ComparePage = lazy(async () => ({ default: (await import('../features/sandbox/compare/ComparePage')).ComparePage }))
 const AgentListPage = lazy(async () => ({ default: (await import('../features/agent/AgentListPage')).AgentListPage }))
 const AuditPage = lazy(async () => ({ default: (await import('../features/audit/AuditPage')).AuditPage }))
 const CostPage = lazy(async () => ({ default: (await import('../features/cost/CostPage')).CostPage }))
@@ -36,7 +41,6 @@ const ProjectPage = lazy(async () => ({ default: (await import('../features/proj
 const SandboxListPage = lazy(async () => ({ default: (await import('../features/sandbox/SandboxListPage')).SandboxListPage }))
 const SandboxPage = lazy(async () => ({ default: (await import('../features/sandbox/SandboxPage')).SandboxPage }))
 const SettingsPage = lazy(async () => ({ default: (await import('../features/settings/SettingsPage')).SettingsPage }))
-const TaskListPage = lazy(async () => ({ default: (await import('../features/task/TaskListPage')).TaskListPage }))
 const TaskPage = lazy(async () => ({ default: (await import('../features/task/TaskPage')).TaskPage }))
 
 const root = createRootRoute()
@@ -136,22 +140,51 @@ const project = createRoute({
   },
 })
 
+const board = createRoute({
+  getParentRoute: () => shell,
+  path: '/board',
+  validateSearch: asBoardSearch,
+  component: function BoardRoute() {
+    const navigate = useNavigate({ from: '/board' })
+    // Going back closes the drawer; what is typed into a filter is no step to go back to.
+    const onSearch = (change: BoardSearch) =>
+      void navigate({ search: (before) => asBoardSearch({ ...before, ...change }), replace: change.task === undefined })
+    return <BoardPage search={board.useSearch()} onSearch={onSearch} />
+  },
+})
+
+const graph = createRoute({
+  getParentRoute: () => shell,
+  path: '/graph',
+  validateSearch: asGraphSearch,
+  component: function GraphRoute() {
+    const navigate = useNavigate({ from: '/graph' })
+    const onSearch = (change: GraphSearch) =>
+      void navigate({ search: (before) => asGraphSearch({ ...before, ...change }), replace: change.focus === undefined })
+    return <GraphPage search={graph.useSearch()} onSearch={onSearch} />
+  },
+})
+
+const compare = createRoute({
+  getParentRoute: () => shell,
+  path: '/compare',
+  validateSearch: (search): { a?: string; b?: string } => ({
+    ...(typeof search.a === 'string' && { a: search.a }),
+    ...(typeof search.b === 'string' && { b: search.b }),
+  }),
+  component: function CompareRoute() {
+    const { a, b } = compare.useSearch()
+    return <ComparePage a={a} b={b} />
+  },
+})
+
+/** The list is a view of the board. */
 const tasks = createRoute({
   getParentRoute: () => shell,
   path: '/tasks',
-  validateSearch: (search): { status?: NonNullable<ReturnType<typeof asTaskStatus>> } => {
-    const status = asTaskStatus(search.status)
-    return status ? { status } : {}
-  },
-  component: function TasksRoute() {
-    const navigate = useNavigate({ from: '/tasks' })
-    const { status } = tasks.useSearch()
-    return (
-      <TaskListPage
-        status={status}
-        onStatus={(wanted) => void navigate({ search: wanted ? { status: wanted } : {}, replace: true })}
-      />
-    )
+  beforeLoad: ({ search }) => {
+    const status = asTaskStatus((search as Record<string, unknown>).status)
+    throw redirect({ to: '/board', search: { view: 'list', ...(status && { status }) }, replace: true })
   },
 })
 
@@ -199,9 +232,12 @@ const unknown = createRoute({ getParentRoute: () => shell, path: '$', component:
 
 const PAGES = [
   home,
+  board,
+  graph,
   sandboxes,
   newTask,
   sandbox,
+  compare,
   tasks,
   task,
   projects,

@@ -4,7 +4,7 @@ import type { Task } from '../../api/types'
 import { oneLine } from '../../ui/plain'
 import { Quiet } from '../../ui/Section'
 import { Ago } from '../../ui/Time'
-import type { Doing } from './doing'
+import type { Doing } from '../../live/doing'
 
 const CHARS = 160
 
@@ -44,7 +44,7 @@ export function Needs({ items, hasMore }: { items: Need[]; hasMore: boolean }) {
       </ul>
       {hasMore && (
         <Quiet>
-          <Link to="/tasks" search={{ status: 'failed' }} className="text-accent underline">
+          <Link to="/board" search={{ view: 'list', status: 'failed' }} className="text-accent underline">
             All tasks that failed
           </Link>
         </Quiet>

@@ -8,7 +8,6 @@ type List<T> = { items: T[]; next?: string | null }
 const LIVE = 50
 const TASKS = 50
 const LATELY = 8
-const TOLD = 20
 
 export function liveSandboxes() {
   return queryOptions({
@@ -52,18 +51,6 @@ export function wrongSandboxes() {
         .toSorted(newestFirst)
         .slice(0, LATELY)
     },
-  })
-}
-
-/** The newest events of a sandbox but its heartbeats, newest first: enough to tell what it does. */
-export function lastEvents(id: string) {
-  return queryOptions({
-    queryKey: ['doing', id],
-    queryFn: async ({ signal }) => {
-      const params = { path: { id }, query: { limit: TOLD } }
-      return (await ask(api.GET('/api/v1/sandboxes/{id}/trajectory', { params, signal }))).events
-    },
-    staleTime: Infinity,
   })
 }
 

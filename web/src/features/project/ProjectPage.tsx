@@ -40,9 +40,17 @@ export function ProjectPage({ id }: { id: string }) {
       title={project.data ? oneLine(project.data.name, TITLE_CHARS) : 'Project'}
       aside={
         project.data && (
-          <Link to="/sandboxes/new" search={{ project: id }} className="text-accent underline">
-            Start a task in it
-          </Link>
+          <>
+            <Link to="/sandboxes/new" search={{ project: id }} className="text-accent underline">
+              Start a task in it
+            </Link>
+            <Link to="/board" search={{ project: id }} className="text-accent underline">
+              Its board
+            </Link>
+            <Link to="/graph" search={{ id }} className="text-accent underline">
+              Its graph
+            </Link>
+          </>
         )
       }
     >

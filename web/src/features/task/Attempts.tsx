@@ -1,5 +1,6 @@
 import type { UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
 import type { Sandbox } from '../../api/types'
 import { usd } from '../../ui/amount'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
@@ -14,6 +15,8 @@ const REASON_CHARS = 120
 /** One row per sandbox that has held the task, newest first. */
 export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandbox[] }> }) {
   const rows = attempts.data?.items ?? []
+  const [chosen, setChosen] = useState<string[]>([])
+  const canCompare = rows.length > 1
   return (
     <>
       {attempts.isPending && <Skeleton rows={2} label="Loading attempts" />}
@@ -23,6 +26,11 @@ export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandb
         <table className="w-full text-left">
           <thead className="text-2xs text-subtle">
             <tr className="h-7 border-b border-line">
+              {canCompare && (
+                <th className="w-8 pl-3">
+                  <span className="sr-only">Compare</span>
+                </th>
+              )}
               <th className="px-3 font-medium">State</th>
               <th className="px-2 font-medium">Sandbox</th>
               <th className="px-2 font-medium">Why it ended</th>
@@ -34,6 +42,17 @@ export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandb
           <tbody>
             {rows.map((sandbox) => (
               <tr key={sandbox.id} className="h-8 border-b border-line last:border-b-0">
+                {canCompare && (
+                  <td className="pl-3">
+                    <input
+                      type="checkbox"
+                      aria-label={`Compare ${shortId(sandbox.id)}`}
+                      checked={chosen.includes(sandbox.id)}
+                      onChange={() => setChosen(choose(chosen, sandbox.id))}
+                      className="block size-4 accent-(--accent)"
+                    />
+                  </td>
+                )}
                 <td className="px-3">
                   <State state={sandbox.status} />
                 </td>
@@ -59,7 +78,28 @@ export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandb
           </tbody>
         </table>
       )}
+      {canCompare && <Compare ids={rows.map(({ id }) => id).filter((id) => chosen.includes(id))} />}
     </>
+  )
+}
+
+/** Two at most: another takes the place of the one that was chosen first. */
+export function choose(chosen: readonly string[], id: string): string[] {
+  return chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen.slice(-1), id]
+}
+
+/** The earlier attempt comes first. */
+function Compare({ ids: [later, earlier] }: { ids: string[] }) {
+  return (
+    <p className="border-t border-line px-3 py-1.5 text-xs text-muted">
+      {later && earlier ? (
+        <Link to="/compare" search={{ a: earlier, b: later }} className="inline-flex min-h-6 items-center text-accent underline">
+          Compare the two attempts
+        </Link>
+      ) : (
+        'Choose two attempts to compare them.'
+      )}
+    </p>
   )
 }
 

@@ -3,16 +3,26 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
 import { Problem } from '../../api/problem'
-import type { AuditEntry, NewTask, Priority, Sandbox, Task, TaskStatus } from '../../api/types'
+import type { AuditEntry, NewTask, Priority, Sandbox, Task, TaskStatus, Ticket } from '../../api/types'
 import type { TaskBody } from './newTask'
 
 export type TaskPage = { items: Task[]; next?: string | null }
 
-export function taskList(status: TaskStatus | undefined) {
+export type TaskFilter = { status?: TaskStatus; project?: string; ticket?: string }
+
+/** Tasks, newest first, so many at a time. */
+export function taskPages(filter: TaskFilter, limit: number) {
   return infiniteQueryOptions({
-    queryKey: ['tasks', { status }],
+    queryKey: ['tasks', 'pages', filter, limit],
     queryFn: ({ pageParam, signal }): Promise<TaskPage> => {
-      const query = { ...(status && { status }), ...(pageParam && { cursor: pageParam }) }
+      const { status, project, ticket } = filter
+      const query = {
+        limit,
+        ...(status && { status }),
+        ...(project && { project_id: project }),
+        ...(ticket && { ticket_id: ticket }),
+        ...(pageParam && { cursor: pageParam }),
+      }
       return ask(api.GET('/api/v1/tasks', { params: { query }, signal }))
     },
     initialPageParam: '',
@@ -67,6 +77,19 @@ export function attemptEdits(id: string, sandbox: string) {
   })
 }
 
+const TICKETS = 500
+
+/** The newest tickets, of one project or of all. */
+export function ticketList(project: string | undefined) {
+  return queryOptions({
+    queryKey: ['tickets', { project }],
+    queryFn: async ({ signal }): Promise<Ticket[]> => {
+      const query = { limit: TICKETS, ...(project && { project_id: project }) }
+      return (await ask(api.GET('/api/v1/tickets', { params: { query }, signal }))).items
+    },
+  })
+}
+
 const DEEDS_MAX = 200
 
 /** What people did to the task; for admins only. */
@@ -80,8 +103,11 @@ export function taskAudit(id: string) {
   })
 }
 
-export function taskPriority(id: string, priority: Priority) {
-  return ask(api.PATCH('/api/v1/tasks/{id}', { params: { path: { id } }, body: { priority } }))
+export function ticketOne(id: string) {
+  return queryOptions({
+    queryKey: ['ticket', id],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/tickets/{id}', { params: { path: { id } }, signal })),
+  })
 }
 
 const PROJECTS = 500
@@ -103,6 +129,10 @@ export function taskRetry(id: string) {
 
 export function taskCancel(id: string) {
   return ask(api.POST('/api/v1/tasks/{id}/cancel', { params: { path: { id } }, body: {} }))
+}
+
+export function taskPriority(id: string, priority: Priority) {
+  return ask(api.PATCH('/api/v1/tasks/{id}', { params: { path: { id } }, body: { priority } }))
 }
 
 /** Orders a sandbox for a pending task; where another holds it already, that one. */
