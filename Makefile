@@ -11,14 +11,14 @@ features := $(if $(filter 0,$(UI)),--no-default-features)
 pages := $(if $(filter 0,$(UI)),,web)
 locked := $(if $(CI),--locked)
 web_sources := $(wildcard openapi.json) $(if $(wildcard web),$(shell \
-	find web -type d \( -name node_modules -o -name dist -o -name coverage \) -prune -o -type f -print))
+	find web -type d \( -name node_modules -o -name dist -o -name coverage -o -name e2e \) -prune -o -type f -print))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench web openapi clean tools release
+.PHONY: help run test check bench screenshots budgets web openapi clean tools release
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: release ## Build, show an agent at work, and go on serving (LISTEN=127.0.0.1:18000, DATA_DIR=.omoi; UI=0: no pages)
 	@exec $(target)/release/omoi demo --data-dir "$(abspath $(DATA_DIR))" --listen $(LISTEN)
@@ -33,6 +33,12 @@ bench: release ## Measure the built program against the limits of this machine (
 	cargo build --release $(locked) -p omoi-bench
 	@scripts/postgres run -- sh -c 'exec $(target)/release/omoi-bench --omoi $(target)/release/omoi \
 		--postgres "$$OMOI_TEST_POSTGRES" --out $(target)/bench $(BENCH_ARGS)'
+
+screenshots: release ## Every page in both themes, wide and narrow, into target/screenshots
+	@scripts/browser $(target)/release/omoi screenshots
+
+budgets: release ## How long the pages take in a browser, beside what they should
+	@scripts/browser $(target)/release/omoi budgets
 
 web: web/dist/index.html ## Build the web pages
 

@@ -50,8 +50,9 @@ const signIn = createRoute({
   path: '/login',
   validateSearch: (search): { next?: string } => (isOwnPath(search.next) ? { next: search.next } : {}),
   component: function SignInRoute() {
+    // The router hands on what the check above has left out.
     const { next } = signIn.useSearch()
-    return <SignIn onDone={() => router.history.push(next ?? '/')} />
+    return <SignIn onDone={() => router.history.push(isOwnPath(next) ? next : '/')} />
   },
 })
 
@@ -76,7 +77,7 @@ const sandboxes = createRoute({
     const navigate = useNavigate({ from: '/sandboxes' })
     const onSearch = (change: ListSearch) =>
       void navigate({ search: (before) => asListSearch({ ...before, ...change }), replace: true })
-    return <SandboxListPage search={sandboxes.useSearch()} onSearch={onSearch} />
+    return <SandboxListPage search={asListSearch(sandboxes.useSearch())} onSearch={onSearch} />
   },
 })
 
@@ -90,19 +91,18 @@ const sandbox = createRoute({
       (change: SandboxSearch) => void navigate({ search: (before) => asSandboxSearch({ ...before, ...change }), replace: true }),
       [navigate],
     )
-    return <SandboxPage id={sandbox.useParams().id} search={sandbox.useSearch()} onSearch={onSearch} />
+    return <SandboxPage id={sandbox.useParams().id} search={asSandboxSearch(sandbox.useSearch())} onSearch={onSearch} />
   },
 })
 
 const newTask = createRoute({
   getParentRoute: () => shell,
   path: '/sandboxes/new',
-  validateSearch: (search): { project?: string } =>
-    typeof search.project === 'string' ? { project: search.project } : {},
+  validateSearch: asNewTaskSearch,
   component: function NewTaskRoute() {
     const navigate = useNavigate()
     const onStarted = (id: string) => void navigate({ to: '/sandboxes/$id', params: { id } })
-    return <NewTaskPage project={newTask.useSearch().project} onStarted={onStarted} />
+    return <NewTaskPage project={asNewTaskSearch(newTask.useSearch()).project} onStarted={onStarted} />
   },
 })
 
@@ -116,7 +116,7 @@ const task = createRoute({
     const onStarted = (sandboxId: string) => void navigate({ to: '/sandboxes/$id', params: { id: sandboxId } })
     const onSearch = (change: TaskSearch) =>
       void navigate({ search: (before) => asTaskSearch({ ...before, ...change }), replace: true })
-    return <TaskPage key={id} id={id} search={task.useSearch()} onSearch={onSearch} onStarted={onStarted} />
+    return <TaskPage key={id} id={id} search={asTaskSearch(task.useSearch())} onSearch={onSearch} onStarted={onStarted} />
   },
 })
 
@@ -149,7 +149,7 @@ const board = createRoute({
     // Going back closes the drawer; what is typed into a filter is no step to go back to.
     const onSearch = (change: BoardSearch) =>
       void navigate({ search: (before) => asBoardSearch({ ...before, ...change }), replace: change.task === undefined })
-    return <BoardPage search={board.useSearch()} onSearch={onSearch} />
+    return <BoardPage search={asBoardSearch(board.useSearch())} onSearch={onSearch} />
   },
 })
 
@@ -161,19 +161,16 @@ const graph = createRoute({
     const navigate = useNavigate({ from: '/graph' })
     const onSearch = (change: GraphSearch) =>
       void navigate({ search: (before) => asGraphSearch({ ...before, ...change }), replace: change.focus === undefined })
-    return <GraphPage search={graph.useSearch()} onSearch={onSearch} />
+    return <GraphPage search={asGraphSearch(graph.useSearch())} onSearch={onSearch} />
   },
 })
 
 const compare = createRoute({
   getParentRoute: () => shell,
   path: '/compare',
-  validateSearch: (search): { a?: string; b?: string } => ({
-    ...(typeof search.a === 'string' && { a: search.a }),
-    ...(typeof search.b === 'string' && { b: search.b }),
-  }),
+  validateSearch: asCompareSearch,
   component: function CompareRoute() {
-    const { a, b } = compare.useSearch()
+    const { a, b } = asCompareSearch(compare.useSearch())
     return <ComparePage a={a} b={b} />
   },
 })
@@ -196,7 +193,7 @@ const audit = createRoute({
   validateSearch: asAuditSearch,
   component: function AuditRoute() {
     const navigate = useNavigate({ from: '/audit' })
-    return <AuditPage search={audit.useSearch()} onSearch={(search) => void navigate({ search })} />
+    return <AuditPage search={asAuditSearch(audit.useSearch())} onSearch={(search) => void navigate({ search })} />
   },
 })
 
@@ -208,7 +205,7 @@ const costs = createRoute({
     const navigate = useNavigate({ from: '/costs' })
     const onSearch = (change: CostSearch) =>
       void navigate({ search: (before) => asCostSearch({ ...before, ...change }), replace: true })
-    return <CostPage search={costs.useSearch()} onSearch={onSearch} />
+    return <CostPage search={asCostSearch(costs.useSearch())} onSearch={onSearch} />
   },
 })
 
@@ -268,6 +265,14 @@ session.subscribe(() => {
   const here = router.state.location.href
   void router.navigate({ to: '/login', search: here === '/' || here.startsWith('/login') ? {} : { next: here } })
 })
+
+function asNewTaskSearch({ project: id }: Record<string, unknown>): { project?: string } {
+  return typeof id === 'string' ? { project: id } : {}
+}
+
+function asCompareSearch({ a, b }: Record<string, unknown>): { a?: string; b?: string } {
+  return { ...(typeof a === 'string' && { a }), ...(typeof b === 'string' && { b }) }
+}
 
 /** Only an address of these pages: a link must not lead elsewhere by way of the sign-in. */
 export function isOwnPath(path: unknown): path is string {

@@ -8,7 +8,13 @@ import { whole } from '../../ui/time'
 export function DetailsTab({ sandbox, task }: { sandbox: Sandbox | undefined; task: Task | null | undefined }) {
   const layers = array(sandbox?.isolation, 'layers')
   return (
-    <div className="min-h-0 flex-1 overflow-auto p-3">
+    <div
+      role="region"
+      aria-label="Details"
+      // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
+      tabIndex={0}
+      className="min-h-0 flex-1 overflow-auto p-3"
+    >
       {task && (
         <Part title="Task">
           <Line name="id">{task.id}</Line>
