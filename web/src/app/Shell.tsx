@@ -59,10 +59,9 @@ export function Shell() {
             {label}
           </Link>
         ))}
-        <div className="flex flex-1 md:hidden [&>div]:flex-1">
+        <div className="flex flex-1 md:hidden">
           <Menu
             label="More pages"
-            side="above"
             items={NAV.filter(({ isFirst }) => !isFirst).map(({ to, label }) => ({ label, onChoose: () => void navigate({ to }) }))}
             className="flex min-h-11 flex-1 flex-col items-center justify-center rounded px-1 text-2xs text-muted"
           >

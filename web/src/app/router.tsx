@@ -46,8 +46,9 @@ const signIn = createRoute({
   path: '/login',
   validateSearch: (search): { next?: string } => (isOwnPath(search.next) ? { next: search.next } : {}),
   component: function SignInRoute() {
+    // The router hands on what the check above has left out; so does it with every search below.
     const { next } = signIn.useSearch()
-    return <SignIn onDone={() => router.history.push(next ?? '/')} />
+    return <SignIn onDone={() => router.history.push(isOwnPath(next) ? next : '/')} />
   },
 })
 
@@ -72,7 +73,7 @@ const sandboxes = createRoute({
     const navigate = useNavigate({ from: '/sandboxes' })
     const onSearch = (change: ListSearch) =>
       void navigate({ search: (before) => asListSearch({ ...before, ...change }), replace: true })
-    return <SandboxListPage search={sandboxes.useSearch()} onSearch={onSearch} />
+    return <SandboxListPage search={asListSearch(sandboxes.useSearch())} onSearch={onSearch} />
   },
 })
 
@@ -86,7 +87,7 @@ const sandbox = createRoute({
       (change: SandboxSearch) => void navigate({ search: (before) => asSandboxSearch({ ...before, ...change }), replace: true }),
       [navigate],
     )
-    return <SandboxPage id={sandbox.useParams().id} search={sandbox.useSearch()} onSearch={onSearch} />
+    return <SandboxPage id={sandbox.useParams().id} search={asSandboxSearch(sandbox.useSearch())} onSearch={onSearch} />
   },
 })
 
@@ -112,7 +113,7 @@ const task = createRoute({
     const onStarted = (sandboxId: string) => void navigate({ to: '/sandboxes/$id', params: { id: sandboxId } })
     const onSearch = (change: TaskSearch) =>
       void navigate({ search: (before) => asTaskSearch({ ...before, ...change }), replace: true })
-    return <TaskPage key={id} id={id} search={task.useSearch()} onSearch={onSearch} onStarted={onStarted} />
+    return <TaskPage key={id} id={id} search={asTaskSearch(task.useSearch())} onSearch={onSearch} onStarted={onStarted} />
   },
 })
 
@@ -145,7 +146,7 @@ const tasks = createRoute({
   },
   component: function TasksRoute() {
     const navigate = useNavigate({ from: '/tasks' })
-    const { status } = tasks.useSearch()
+    const status = asTaskStatus(tasks.useSearch().status)
     return (
       <TaskListPage
         status={status}
@@ -163,7 +164,7 @@ const audit = createRoute({
   validateSearch: asAuditSearch,
   component: function AuditRoute() {
     const navigate = useNavigate({ from: '/audit' })
-    return <AuditPage search={audit.useSearch()} onSearch={(search) => void navigate({ search })} />
+    return <AuditPage search={asAuditSearch(audit.useSearch())} onSearch={(search) => void navigate({ search })} />
   },
 })
 
@@ -175,7 +176,7 @@ const costs = createRoute({
     const navigate = useNavigate({ from: '/costs' })
     const onSearch = (change: CostSearch) =>
       void navigate({ search: (before) => asCostSearch({ ...before, ...change }), replace: true })
-    return <CostPage search={costs.useSearch()} onSearch={onSearch} />
+    return <CostPage search={asCostSearch(costs.useSearch())} onSearch={onSearch} />
   },
 })
 

@@ -12,6 +12,7 @@ import { DiffView, type DiffHandle, type DiffPart } from '../ui/DiffView'
 import { Empty, ErrorPanel, Skeleton } from '../ui/panels'
 import { nameOf } from '../ui/plain'
 import { clockSeconds } from '../ui/time'
+import { FileList } from './FileList'
 
 /** So many edits of one file are shown together; of more, the last ones. */
 const TOGETHER_MAX = 50
@@ -37,22 +38,7 @@ export function Changes({ sandboxId, files, file, event, onChoose, ref }: Props)
       <p className="flex h-8 shrink-0 items-center gap-3 border-b border-line px-3 text-xs text-muted">
         {count(files.length, 'file')} changed <Counts added={added} removed={removed} />
       </p>
-      <ul aria-label="Changed files" className="max-h-[35%] shrink-0 overflow-y-auto border-b border-line py-1">
-        {files.map((one) => (
-          <li key={one.path}>
-            <button
-              type="button"
-              aria-current={one === chosen || undefined}
-              onClick={() => onChoose(one.path, undefined)}
-              className="flex min-h-7 w-full cursor-pointer items-center gap-3 px-3 text-left text-xs hover:bg-raised aria-[current]:bg-sunken"
-            >
-              <span className="min-w-0 flex-1 font-mono break-all">{nameOf(one.path)}</span>
-              <span className="text-subtle">{nameOf(one.change)}</span>
-              <Counts added={one.added} removed={one.removed} />
-            </button>
-          </li>
-        ))}
-      </ul>
+      <FileList files={files} chosen={chosen} onChoose={(path) => onChoose(path, undefined)} />
       {chosen && (
         <Edits
           key={`${chosen.path} ${edit?.seq ?? ''}`}

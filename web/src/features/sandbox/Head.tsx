@@ -40,7 +40,7 @@ export function Head({ id, title, sandbox, task, facts }: Props) {
         </Fact>
         {task && (
           <Fact name="task">
-            <Link to="/tasks/$id" params={{ id: task.id }} title={task.id} className="font-mono text-accent underline">
+            <Link to="/tasks/$id" params={{ id: task.id }} title={task.id} className="inline-flex min-h-6 items-center font-mono text-accent underline">
               {nameOf(shortId(task.id))}
             </Link>
             {task.retry_count > 0 && ` attempt ${task.retry_count + 1}`}

@@ -42,7 +42,7 @@ export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandb
                     to="/sandboxes/$id"
                     params={{ id: sandbox.id }}
                     title={sandbox.id}
-                    className="inline-flex min-h-6 items-center font-mono text-xs text-accent hover:underline"
+                    className="inline-flex min-h-6 items-center font-mono text-xs whitespace-nowrap text-accent hover:underline"
                   >
                     {shortId(sandbox.id)}
                   </Link>
