@@ -59,7 +59,7 @@ export function Shell() {
             {label}
           </Link>
         ))}
-        <div className="flex flex-1 md:hidden [&>div]:flex-1">
+        <div className="flex flex-1 md:hidden">
           <Menu
             label="More pages"
             items={NAV.filter(({ isFirst }) => !isFirst).map(({ to, label }) => ({ label, onChoose: () => void navigate({ to }) }))}

@@ -50,7 +50,7 @@ const signIn = createRoute({
   path: '/login',
   validateSearch: (search): { next?: string } => (isOwnPath(search.next) ? { next: search.next } : {}),
   component: function SignInRoute() {
-    // The router hands on what the check above has left out.
+    // The router hands on what the check above has left out; so does it with every search below.
     const { next } = signIn.useSearch()
     return <SignIn onDone={() => router.history.push(isOwnPath(next) ? next : '/')} />
   },

@@ -1,8 +1,8 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useRef } from 'react'
 import type { ChangedFile } from '../live/facts'
-import { nameOf } from '../ui/plain'
 import { Counts } from '../ui/Counts'
+import { nameOf } from '../ui/plain'
 
 const ROW_PX = 28
 const OVERSCAN = 10

@@ -1,18 +1,24 @@
 import { Ellipsis } from 'lucide-react'
-import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode } from 'react'
+import { useEffect, useId, useRef, useState, type KeyboardEvent, type ReactNode, type RefObject } from 'react'
 import { createPortal } from 'react-dom'
 
 export type MenuItem = { label: string; onChoose: () => void; tone?: 'bad' }
 
-type Props = { label: string; items: readonly MenuItem[]; children?: ReactNode; className?: string }
+type Props = {
+  label: string
+  items: readonly MenuItem[]
+  /** What the button shows in place of three dots; its look is then `className` alone. */
+  children?: ReactNode
+  className?: string
+}
 
-const LOOK = 'inline-flex size-7 shrink-0 cursor-pointer items-center justify-center rounded text-muted hover:bg-sunken hover:text-fg'
 const WIDTH_PX = 208
 const ITEM_PX = 30
 const EDGE_PX = 8
+const LOOK = 'inline-flex size-6 shrink-0 cursor-pointer items-center justify-center rounded text-muted hover:bg-sunken hover:text-fg'
 
 /** What can be done, behind a button. Arrow keys move in it, Escape closes it, and the button has the focus again. */
-export function Menu({ label, items, children, className = LOOK }: Props) {
+export function Menu({ label, items, children, className = '' }: Props) {
   const button = useRef<HTMLButtonElement>(null)
   /** Where the button stood when it was pressed; nothing while the menu is closed. */
   const [at, setAt] = useState<DOMRect>()
@@ -27,29 +33,35 @@ export function Menu({ label, items, children, className = LOOK }: Props) {
         ref={button}
         type="button"
         aria-label={children ? undefined : label}
-        title={children ? undefined : label}
         aria-haspopup="menu"
         aria-expanded={at !== undefined}
         aria-controls={at && id}
         onClick={(event) => setAt(at ? undefined : event.currentTarget.getBoundingClientRect())}
-        className={className}
+        className={children ? className : `${LOOK} ${className}`}
       >
         {children ?? <Ellipsis size={15} aria-hidden />}
       </button>
-      {at && <List id={id} label={label} items={items} at={at} onClose={close} />}
+      {at && <List id={id} label={label} items={items} at={at} button={button} onClose={close} />}
     </>
   )
 }
 
-type ListProps = Pick<Props, 'label' | 'items'> & { id: string; at: DOMRect; onClose: (isBack: boolean) => void }
+type ListProps = Pick<Props, 'label' | 'items'> & {
+  id: string
+  at: DOMRect
+  button: RefObject<HTMLElement | null>
+  onClose: (isBack: boolean) => void
+}
 
 /** Outside of everything else, so that no list that scrolls cuts it off. */
-function List({ id, label, items, at, onClose }: ListProps) {
+function List({ id, label, items, at, button, onClose }: ListProps) {
   const list = useRef<HTMLDivElement>(null)
   useEffect(() => {
     list.current?.querySelector<HTMLElement>('[role=menuitem]')?.focus()
     const onDown = (event: Event) => {
-      if (!(event.target instanceof Node && list.current?.contains(event.target))) onClose(false)
+      // A press on the button is the button's own to answer.
+      const isOurs = event.target instanceof Node && (list.current?.contains(event.target) || button.current?.contains(event.target))
+      if (!isOurs) onClose(false)
     }
     document.addEventListener('pointerdown', onDown)
     document.addEventListener('scroll', onDown, true)
@@ -90,19 +102,19 @@ function List({ id, label, items, at, onClose }: ListProps) {
       style={{ top, left, width: WIDTH_PX }}
       className="fixed z-30 rounded-md border border-line-strong bg-surface p-1 shadow-lg"
     >
-      {items.map(({ label: words, onChoose, tone }) => (
+      {items.map((item) => (
         <button
-          key={words}
+          key={item.label}
           type="button"
           role="menuitem"
           tabIndex={-1}
           onClick={() => {
             onClose(true)
-            onChoose()
+            item.onChoose()
           }}
-          className={`flex min-h-7 w-full cursor-pointer items-center rounded px-2 text-left hover:bg-sunken focus:bg-sunken ${tone === 'bad' ? 'text-bad' : 'text-fg'}`}
+          className={`flex min-h-7 w-full cursor-pointer items-center rounded px-2 text-left hover:bg-sunken focus:bg-sunken ${item.tone === 'bad' ? 'text-bad' : ''}`}
         >
-          {words}
+          {item.label}
         </button>
       ))}
     </div>,
