@@ -111,9 +111,41 @@ words! {
     CommandState, "command state" { Pending = "pending", Running = "running", Done = "done" }
 
     SpecStatus, "spec status" {
-        Draft = "draft", Requirements = "requirements", Design = "design",
-        Executing = "executing", Completed = "completed", Failed = "failed",
+        Draft = "draft",
+        /// A phase is worked on or judged, or the tasks that came of it are.
+        Executing = "executing",
+        /// A person has to approve a phase.
+        Waiting = "waiting",
+        Completed = "completed",
+        Failed = "failed",
     }
+
+    /// What the last attempt at a phase has come to.
+    PhaseState, "state of a phase" {
+        /// Worked on, or about to be judged.
+        Running = "running",
+        /// Good enough, and nobody has to look at it.
+        Passed = "passed",
+        Failed = "failed",
+        /// Good enough; a person has to approve it.
+        Waiting = "waiting",
+        Approved = "approved",
+        /// What it was built on has changed since.
+        Stale = "stale",
+    }
+
+    /// Which phases a spec goes through.
+    SpecFlow, "flow" {
+        /// All of them.
+        Full = "full",
+        /// A small change: its tasks at once.
+        Quick = "quick",
+        /// Reproduce, find the cause, fix, guard.
+        Bugfix = "bugfix",
+    }
+
+    /// What a person decided about a phase.
+    PhaseDecision, "decision" { Approved = "approved", ChangesRequested = "changes_requested", Edited = "edited" }
 
     SpecPhase, "spec phase" {
         Explore = "explore", Prd = "prd", Requirements = "requirements",

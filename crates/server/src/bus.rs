@@ -37,6 +37,7 @@ const MAY_FREE_A_TASK: &[&str] = &[
     "SANDBOX_ENDED",
     "SANDBOX_KEPT",
 ];
+const MAY_ADVANCE_A_SPEC: &[&str] = &["TASK_STATUS_CHANGED", "TASK_COMPLETED", "SPEC_PHASE_STARTED"];
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 
 /// A row as viewers see it; its text is made once, for the first who wants it.
@@ -92,6 +93,7 @@ impl Live {
 #[derive(Clone, Default)]
 pub struct Wakes {
     pub dispatch: Arc<Notify>,
+    pub advance: Arc<Notify>,
     pub places: Arc<Notify>,
 }
 
@@ -158,6 +160,9 @@ impl Bus {
         };
         if told(MAY_FREE_A_TASK) {
             self.0.wakes.dispatch.notify_one();
+        }
+        if told(MAY_ADVANCE_A_SPEC) {
+            self.0.wakes.advance.notify_one();
         }
         if told(&["SANDBOX_ENDED"]) {
             self.0.wakes.places.notify_one();

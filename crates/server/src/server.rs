@@ -18,7 +18,7 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{Defaults, Dispatch, Loops, Node, Parts, Places, Supervise},
+    orchestrator::{Advance, Defaults, Dispatch, Loops, Node, Parts, Places, Supervise},
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -112,8 +112,11 @@ impl Server {
             let supervise = config.supervise.enabled.then_some((config.supervise.period, supervise));
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
             let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
+            let advance =
+                Advance { store: store.clone(), node: parts.node.clone(), mirrors: parts.mirrors.clone() };
             let places = Places::new(parts, defaults, tracker.clone());
-            Loops { store: store.clone(), dispatch, places, supervise, wakes }.start(&tracker, &stop);
+            Loops { store: store.clone(), dispatch, advance, places, supervise, wakes }
+                .start(&tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {

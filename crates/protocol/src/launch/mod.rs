@@ -19,5 +19,5 @@ pub use place::{Repository, Resources, SPOOL_PATH, WORKSPACE_PATH};
 pub use spec::LaunchSpec;
 pub use work::{
     AgentKind, AgentLaunch, Check, ExecutionMode, Gates, Limits, McpServer, PermissionMode, Resume,
-    SpecLaunch, Wire,
+    SpecLaunch, Wire, spec_artifact,
 };

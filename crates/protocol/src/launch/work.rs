@@ -246,6 +246,14 @@ pub struct SpecLaunch {
     pub description: String,
     /// The outputs of earlier phases, by phase.
     pub phase_context: Map<String, Value>,
+    /// What the last attempt at this phase handed in, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Value>,
+}
+
+/// The name of the artefact that a phase's output is handed in as.
+pub fn spec_artifact(phase: SpecPhase) -> String {
+    format!("spec-{phase}.json")
 }
 
 /// An agent's session to go on with.

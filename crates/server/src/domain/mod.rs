@@ -11,6 +11,7 @@ pub mod report;
 pub mod score;
 #[cfg(test)]
 mod simulation;
+pub mod spec_course;
 
 pub mod author;
 pub mod batch;

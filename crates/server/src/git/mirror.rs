@@ -18,7 +18,7 @@
 //! that began under an attempt's lease has ended before the next attempt learns where its branch stands.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -214,6 +214,14 @@ impl Mirrors {
         below: &str,
     ) -> Result<BTreeMap<String, CommitId>, Error> {
         self.refs(&self.existing(project)?, &[below.to_owned()]).await
+    }
+
+    /// The paths of all files at a commit, links and submodules among them. A name that is no text is left out.
+    pub async fn files(&self, project: &ProjectId, commit: &CommitId) -> Result<BTreeSet<String>, Error> {
+        let call = self.git.call(&self.existing(project)?, "ls-tree");
+        let listed = call.args(["-r", "-z", "--name-only", "--full-tree", commit.as_str()]).run().await?;
+        let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.filter_map(|name| Some(std::str::from_utf8(name).ok()?.to_owned())).collect())
     }
 
     /// Whether everything of `old` is in `new`.

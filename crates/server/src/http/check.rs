@@ -12,6 +12,7 @@ use omoi_protocol::{
     result::NewResult,
     sandbox::{AttachSandbox, NewCommand, NewSandbox, SESSION_ID_CHARS_MAX, TaskComplete, TranscriptPart},
     session::NewSession,
+    spec::{ApprovePhase, EditPhase, ExecuteSpec, ImportSpec, NewSpec, RequestChanges, SpecPatch},
     task::{DependencyList, NewTask, Reason, SetTimeout, TaskPatch},
     ticket::{NewTicket, TicketPatch},
     token::NewToken,
@@ -19,7 +20,7 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::domain::{agent, author, budget, check, dispatch, egress::Settings, graph, limit};
+use crate::domain::{agent, author, budget, check, dispatch, egress::Settings, graph, limit, spec_course};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -98,6 +99,7 @@ fn settings(settings: &Map<String, Value>) -> Result<(), String> {
     agent::check("settings", settings)?;
     author::check(settings)?;
     check::check("settings", settings)?;
+    spec_course::check(settings)?;
     budget::check(settings)
 }
 
@@ -198,6 +200,51 @@ impl Valid for TaskPatch {
         some("title", self.title.as_ref(), 1, 500)?;
         some("description", self.description.as_ref(), 0, 100_000)?;
         self.execution_config.as_ref().map_or(Ok(()), execution)
+    }
+}
+
+impl Valid for NewSpec {
+    fn check(&self) -> Result<(), String> {
+        text("title", &self.title, 1, 500)?;
+        text("description", &self.description, 0, 100_000)
+    }
+}
+
+impl Valid for SpecPatch {
+    fn check(&self) -> Result<(), String> {
+        some("title", self.title.as_ref(), 1, 500)?;
+        some("description", self.description.as_ref(), 0, 100_000)
+    }
+}
+
+impl Valid for ImportSpec {
+    fn check(&self) -> Result<(), String> {
+        some("title", self.title.as_ref(), 1, 500)?;
+        range("files", Some(self.files.len() as i64), 1, 100)
+    }
+}
+
+impl Valid for ExecuteSpec {
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Valid for ApprovePhase {
+    fn check(&self) -> Result<(), String> {
+        text("comment", &self.comment, 0, 20_000)
+    }
+}
+
+impl Valid for RequestChanges {
+    fn check(&self) -> Result<(), String> {
+        text("comment", &self.comment, 1, 20_000)
+    }
+}
+
+impl Valid for EditPhase {
+    fn check(&self) -> Result<(), String> {
+        text("comment", &self.comment, 0, 20_000)
     }
 }
 

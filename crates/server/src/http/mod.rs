@@ -26,13 +26,15 @@ mod pages;
 mod project;
 mod sandbox;
 mod session;
+mod spec;
 mod task;
 mod ticket;
 mod token;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, middleware};
+use omoi_protocol::project::Project;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
@@ -48,7 +50,7 @@ use crate::{
 use auth::Gate;
 
 pub(crate) use auth::{Caller, bearer};
-pub(crate) use problem::ApiError;
+pub(crate) use problem::{ApiError, ApiResult};
 
 pub use openapi::openapi_json;
 
@@ -73,6 +75,8 @@ pub struct Shared {
     pub is_https: bool,
     /// Whether projects may ask for an open network.
     pub open_allowed: bool,
+    /// Only to look into: what a repository holds.
+    mirrors: Mirrors,
     own_hosts: Vec<String>,
 }
 
@@ -84,6 +88,18 @@ impl std::ops::Deref for Api {
 }
 
 impl Shared {
+    /// The paths of a project's default branch, and its commit, as they were last fetched or as they are now.
+    async fn files(&self, project: &Project) -> ApiResult<(String, BTreeSet<String>)> {
+        let look = async {
+            let tip = match self.mirrors.default_tip(project).await {
+                Ok(tip) => tip,
+                Err(_) => self.mirrors.refresh(project).await?,
+            };
+            Ok((tip.to_string(), self.mirrors.files(&project.id, &tip).await?))
+        };
+        look.await.map_err(|error: crate::git::Error| ApiError::invalid("repository_unreadable", error.to_string()))
+    }
+
     fn is_own_host(&self, name: &str) -> bool {
         front::is_numeric(name) || self.own_hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
     }
@@ -103,6 +119,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(graph::routes())
         .merge(ticket::routes())
         .merge(task::routes())
+        .merge(spec::routes())
         .merge(agent::routes())
         .merge(artifact::routes())
         .merge(token::routes())
@@ -143,6 +160,7 @@ pub fn router(config: Config, parts: Parts) -> Router {
         clock,
         wake,
         stop,
+        mirrors: mirrors.clone(),
     }));
     let mut routes = OpenApiRouter::new().merge(health::routes());
     if serves_api {

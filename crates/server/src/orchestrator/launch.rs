@@ -117,6 +117,7 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
     launch.limits = limits(facts, &asked, &defaults.worker);
     launch.limits.grace_seconds = config.stop_grace.as_secs().saturating_sub(STOP_MARGIN_SECONDS).max(1);
     launch.labels = sandbox.labels.clone();
+    launch.spec = facts.spec.clone();
     launch.env = settings.env;
     launch.setup = settings.setup;
     let feedback = facts.feedback.as_deref().or(before.feedback.as_deref());
@@ -138,7 +139,8 @@ fn check_seconds(checks: &[Check]) -> u64 {
 }
 
 fn limits(facts: &Facts, asked: &Map<String, Json>, worker: &config::Worker) -> Limits {
-    let defaults = Limits { idle_seconds: worker.idle.as_secs(), ..Limits::DEFAULT };
+    let kind = if facts.spec.is_some() { Limits::SPEC_PHASE } else { Limits::DEFAULT };
+    let defaults = Limits { idle_seconds: worker.idle.as_secs(), ..kind };
     let mut limits = limit::limits(defaults, asked);
     let of_task = facts.task.as_ref().and_then(|task| task.timeout_seconds);
     let timeout = facts.wish.timeout_seconds.or(of_task);

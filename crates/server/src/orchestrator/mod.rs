@@ -5,6 +5,7 @@ mod every;
 mod overlap;
 mod upkeep;
 
+mod advance;
 mod commands;
 mod dispatch;
 mod launch;
@@ -17,6 +18,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use advance::{Advance, advance};
 pub use dispatch::{Dispatch, dispatch};
 pub use launch::Defaults;
 pub use node::Node;
@@ -29,6 +31,7 @@ use crate::{bus::Wakes, store::Store};
 
 const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
 const DISPATCH_PERIOD: Duration = Duration::from_secs(1);
+const ADVANCE_PERIOD: Duration = Duration::from_secs(1);
 const PLACES_PERIOD: Duration = Duration::from_secs(1);
 const OVERLAP_PERIOD: Duration = Duration::from_secs(10);
 const SWEEP_PERIOD: Duration = Duration::from_secs(60);
@@ -37,6 +40,7 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(60);
 pub struct Loops {
     pub store: Store,
     pub dispatch: Dispatch,
+    pub advance: Advance,
     pub places: Places,
     /// And how often it looks; none when nobody is to be judged.
     pub supervise: Option<(Duration, Supervise)>,
@@ -45,7 +49,7 @@ pub struct Loops {
 
 impl Loops {
     pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
-        let Self { store, dispatch, places, supervise, wakes } = self;
+        let Self { store, dispatch, advance, places, supervise, wakes } = self;
         let never = || Arc::new(Notify::new());
         let run = Runner { tracker, stop };
         run.every("overlaps", OVERLAP_PERIOD, never(), store.clone(), |store: Store| async move {
@@ -61,6 +65,13 @@ impl Loops {
         run.every("dispatch", DISPATCH_PERIOD, wakes.dispatch, dispatch, |it: Dispatch| async move {
             it.tick().await
         });
+        run.every(
+            "advance",
+            ADVANCE_PERIOD,
+            wakes.advance,
+            advance,
+            |it: Advance| async move { it.tick().await },
+        );
         run.every("places", PLACES_PERIOD, wakes.places, places.clone(), |it: Places| async move {
             it.tick().await
         });

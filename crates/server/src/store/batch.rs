@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use omoi_protocol::{
-    DependencyPolicy, ProjectId, TaskId, TaskStatus,
-    batch::{NewTaskBatch, TaskBatch},
+    DependencyPolicy, ProjectId, TaskId, TaskStatus, TicketId,
+    batch::{BatchTask, NewTaskBatch, TaskBatch},
 };
 use serde_json::json;
 
@@ -38,7 +38,7 @@ impl Store {
             {
                 return Ok(Made::Before(read(tx, project, new.batch_key.clone(), ids).await?));
             }
-            let ids = insert(tx, &project, &new, &names).await?;
+            let ids = insert(tx, &project, &new.tasks, &|_| new.ticket_id.clone(), &names).await?;
             if let Some(key) = &new.batch_key {
                 let sql = "INSERT INTO task_batches (project_id, batch_key, content_hash, task_ids, created_at) \
                            VALUES ($1, $2, $3, $4, $5)";
@@ -53,7 +53,7 @@ impl Store {
     }
 }
 
-type Ids = BTreeMap<String, TaskId>;
+pub(super) type Ids = BTreeMap<String, TaskId>;
 
 async fn made_before(tx: &mut Tx, project: &ProjectId, key: &str, hash: &str) -> Result<Option<Ids>, Error> {
     let sql = "SELECT content_hash, task_ids FROM task_batches WHERE project_id = $1 AND batch_key = $2";
@@ -65,17 +65,19 @@ async fn made_before(tx: &mut Tx, project: &ProjectId, key: &str, hash: &str) ->
     row.json("task_ids").map(Some)
 }
 
-/// Rows first and edges after them, so that the order in the batch does not matter.
-async fn insert(
+/// Rows first and edges after them, so that the order in the batch does not matter. `ticket` says by its key to which
+/// ticket a task belongs.
+pub(super) async fn insert(
     tx: &mut Tx,
     project: &ProjectId,
-    new: &NewTaskBatch,
+    tasks: &[BatchTask],
+    ticket: &(dyn Fn(&str) -> Option<TicketId> + Sync),
     names: &[Vec<Named>],
 ) -> Result<Ids, Error> {
-    let outside = outside(tx, project, new, names).await?;
-    let mut edges = vec![Edges::default(); new.tasks.len()];
+    let outside = outside(tx, project, tasks, names).await?;
+    let mut edges = vec![Edges::default(); tasks.len()];
     for (at, on) in names.iter().enumerate() {
-        let policy = new.tasks[at].dependency_policy;
+        let policy = tasks[at].dependency_policy;
         edges[at].unmet = on.iter().filter(|on| !is_met(on, &outside, policy)).count() as i64;
         for on in on {
             if let Named::Here(other) = on {
@@ -83,9 +85,10 @@ async fn insert(
             }
         }
     }
-    let ids: Vec<TaskId> = new.tasks.iter().map(|_| TaskId::generate()).collect();
-    for ((id, task), edges) in ids.iter().zip(&new.tasks).zip(edges) {
-        task::insert_row(tx, id, project, &task.to_new(project, new.ticket_id.as_ref()), edges).await?;
+    let ids: Vec<TaskId> = tasks.iter().map(|_| TaskId::generate()).collect();
+    for ((id, task), edges) in ids.iter().zip(tasks).zip(edges) {
+        let new = task.to_new(project, ticket(&task.key).as_ref());
+        task::insert_row(tx, id, project, &new, edges).await?;
     }
     for (id, on) in ids.iter().zip(names) {
         for on in on {
@@ -100,7 +103,7 @@ async fn insert(
     let outside: Vec<TaskId> = outside.into_keys().collect();
     dependency::recount_dependants(tx, &outside).await?;
     dependency::fail_doomed(tx, &ids).await?;
-    Ok(new.tasks.iter().map(|task| task.key.clone()).zip(ids).collect())
+    Ok(tasks.iter().map(|task| task.key.clone()).zip(ids).collect())
 }
 
 fn is_met(on: &Named, outside: &BTreeMap<TaskId, TaskStatus>, policy: DependencyPolicy) -> bool {
@@ -118,7 +121,7 @@ fn is_met(on: &Named, outside: &BTreeMap<TaskId, TaskStatus>, policy: Dependency
 async fn outside(
     tx: &mut Tx,
     project: &ProjectId,
-    new: &NewTaskBatch,
+    tasks: &[BatchTask],
     names: &[Vec<Named>],
 ) -> Result<BTreeMap<TaskId, TaskStatus>, Error> {
     let elsewhere = |on: &Named| match on {
@@ -141,7 +144,7 @@ async fn outside(
         }
         found.insert(id, row.parse("status")?);
     }
-    for (task, on) in new.tasks.iter().zip(names) {
+    for (task, on) in tasks.iter().zip(names) {
         for on in on {
             if let Named::Elsewhere(id) = on
                 && !found.contains_key(id)
@@ -165,7 +168,7 @@ async fn read(
     Ok(TaskBatch { project_id, batch_key, tasks })
 }
 
-fn refuse(refused: Refused) -> Error {
+pub(super) fn refuse(refused: Refused) -> Error {
     let text = refused.to_string();
     match refused {
         Refused::Twice { .. } => Error::invalid("duplicate_key", text),

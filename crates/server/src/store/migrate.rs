@@ -19,6 +19,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (8, include_str!("migrations/0008_dispatch.sql")),
     (9, include_str!("migrations/0009_artifact.sql")),
     (10, include_str!("migrations/0010_sessions.sql")),
+    (12, include_str!("migrations/0012_spec.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

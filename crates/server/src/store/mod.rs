@@ -40,6 +40,7 @@ mod result;
 mod rules;
 mod sandbox;
 mod session;
+mod spec;
 mod spend;
 mod sqlite;
 mod stream;
@@ -78,6 +79,7 @@ pub use self::{
     rules::Rules,
     sandbox::SandboxFilter,
     session::{NewSession, SessionBearer},
+    spec::{Due, Handed, Judged, Judgement, SpecFilter},
     task::TaskFilter,
     token::{Bearer, Hash as TokenHash, hash as token_hash},
     transcript::Session,

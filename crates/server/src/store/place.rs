@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use omoi_protocol::{
     FailureKind, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, Stage, TaskId,
+    launch::SpecLaunch,
     project::Project,
     sandbox::{Kept, NewSandbox as Wish, Sandbox},
     task::Task,
@@ -21,7 +22,7 @@ use super::{
     project,
     proof::{self, Owed},
     sandbox::{self, NewSandbox, Order, end},
-    task, ticket, token, transcript,
+    spec, task, ticket, token, transcript,
     transition::{self, Stored},
     value::{Row, params},
 };
@@ -67,6 +68,8 @@ pub struct Facts {
     pub owed: Option<Owed>,
     /// What was last wrong with the task.
     pub feedback: Option<String>,
+    /// The phase of a spec that its task is.
+    pub spec: Option<SpecLaunch>,
     /// What its task's attempts before it have left.
     pub before: Before,
     /// The sandbox's token; whatever it had before opens nothing any more.
@@ -348,8 +351,13 @@ async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
         Some(held) => attempt::before(tx, held, sandbox.generation).await?,
         None => Before::default(),
     };
+    let spec = match &sandbox.task_id {
+        Some(held) => spec::brief(tx, held).await?,
+        None => None,
+    };
     Ok(Facts {
         before,
+        spec,
         project: project::get(tx, &project_id).await?,
         task,
         ticket,

@@ -42,31 +42,9 @@ impl Store {
     pub async fn ticket_create(&self, actor: &str, new: NewTicket) -> Result<TicketCreated, Error> {
         let actor = actor.to_owned();
         self.write(async move |tx| {
-            let sql = "UPDATE projects SET tickets_made = tickets_made + 1 WHERE id = $1 RETURNING tickets_made";
-            let rows = tx.query(sql, params![&new.project_id]).await?;
-            let row = rows.first().ok_or_else(|| Error::not_found("project", &new.project_id))?;
-            let number: i64 = row.get("tickets_made")?;
-            let id = TicketId::generate();
-            tx.execute(
-                "INSERT INTO tickets (id, project_id, number, title, description, ticket_type, priority, status, \
-                 checks, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, 'backlog', $9, $8, $8)",
-                params![
-                    &id,
-                    &new.project_id,
-                    number,
-                    new.title.as_str(),
-                    new.description.as_str(),
-                    new.ticket_type.as_str(),
-                    new.priority.as_str(),
-                    tx.now,
-                    new.checks.as_ref().map(|checks| json!(checks).to_string())
-                ],
-            )
-            .await?;
-            let told = json!({ "project_id": new.project_id, "number": number, "title": new.title, "priority": new.priority });
-            tx.tell("TICKET_CREATED", "ticket", id.as_str(), &told);
-            tx.record(&actor, "ticket.create", "ticket", id.as_str(), told);
-            let task_id = if new.create_task { Some(task::insert(tx, &task_for(&id, &new)).await?) } else { None };
+            let id = insert(tx, &actor, &new).await?;
+            let task_id =
+                if new.create_task { Some(task::insert(tx, &task_for(&id, &new)).await?) } else { None };
             Ok(TicketCreated { ticket: get(tx, &id).await?, task_id })
         })
         .await
@@ -104,6 +82,35 @@ impl Store {
         })
         .await
     }
+}
+
+/// A ticket without its task.
+pub(super) async fn insert(tx: &mut Tx, actor: &str, new: &NewTicket) -> Result<TicketId, Error> {
+    let sql = "UPDATE projects SET tickets_made = tickets_made + 1 WHERE id = $1 RETURNING tickets_made";
+    let rows = tx.query(sql, params![&new.project_id]).await?;
+    let row = rows.first().ok_or_else(|| Error::not_found("project", &new.project_id))?;
+    let number: i64 = row.get("tickets_made")?;
+    let id = TicketId::generate();
+    tx.execute(
+        "INSERT INTO tickets (id, project_id, number, title, description, ticket_type, priority, status, \
+         checks, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, 'backlog', $9, $8, $8)",
+        params![
+            &id,
+            &new.project_id,
+            number,
+            new.title.as_str(),
+            new.description.as_str(),
+            new.ticket_type.as_str(),
+            new.priority.as_str(),
+            tx.now,
+            new.checks.as_ref().map(|checks| json!(checks).to_string())
+        ],
+    )
+    .await?;
+    let told = json!({ "project_id": new.project_id, "number": number, "title": new.title, "priority": new.priority });
+    tx.tell("TICKET_CREATED", "ticket", id.as_str(), &told);
+    tx.record(actor, "ticket.create", "ticket", id.as_str(), told);
+    Ok(id)
 }
 
 fn task_for(id: &TicketId, new: &NewTicket) -> NewTask {

@@ -100,6 +100,7 @@ macro_rules! as_text {
 as_text!(
     omoi_protocol::ProjectId,
     omoi_protocol::TicketId,
+    omoi_protocol::SpecId,
     omoi_protocol::TaskId,
     omoi_protocol::SandboxId,
     omoi_protocol::MessageId,

@@ -35,6 +35,7 @@ mod restart;
 mod result;
 mod scripted;
 mod session;
+mod spec;
 mod supervise;
 mod task;
 mod ticket;
