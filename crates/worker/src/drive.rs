@@ -53,7 +53,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 pub const INTERRUPTED: &str = "the agent was interrupted; it waits until somebody says how to go on";
 /// As a shell says it of a command that failed, and of one that ran out of time.
 pub const CODE_FAILED: u8 = 1;
-const CODE_TIMED_OUT: u8 = 124;
+pub const CODE_TIMED_OUT: u8 = 124;
 
 /// What the work needs of the model, when the launch names none.
 const MODEL: &str = "claude-sonnet-4-5";
@@ -71,7 +71,11 @@ pub async fn drive(work: &Work<'_>, workspace: Option<&Workspace<'_>>, stop: &mu
     work.outbox.push(report::started(work.launch, &session.id));
     let (mut sent, sending) = send_log(work, &session.id, size.clone(), &path);
     let mut drive = Drive { work, workspace, session: &mut session };
-    let done = if work.launch.is_continuous() { drive.iterate(stop).await } else { drive.run(stop).await };
+    let done = match &work.launch.spec {
+        Some(spec) => drive.phase(spec, stop).await,
+        None if work.launch.is_continuous() => drive.iterate(stop).await,
+        None => drive.run(stop).await,
+    };
     session.close().await;
     let is_leaving = stop.borrow().is_some_and(|wish| wish > Stop::Deadline);
     let limit = if is_leaving { FLUSH_LEAVING } else { FLUSH };

@@ -16,6 +16,7 @@ mod changes;
 mod commit;
 mod continuous;
 mod drive;
+mod spec;
 mod transcript;
 
 mod check;

@@ -91,6 +91,7 @@ fn begun(launch: &LaunchSpec) -> AgentStarted {
         timestamp: Some(now().to_string()),
         task: launch.context.as_ref().map(|context| context.task.title.clone()),
         mode: Some(launch.mode.as_str().to_owned()),
+        spec_phase: phase(launch),
         ..AgentStarted::default()
     }
 }
@@ -180,6 +181,7 @@ fn completed(launch: &LaunchSpec, done: &Done) -> AgentCompleted {
         // The end of the iterations has been told already, and counts.
         continuous: done.looped.as_ref().map(|_| true),
         timestamp: Some(now().to_string()),
+        spec_phase: phase(launch),
         ..AgentCompleted::default()
     }
 }
@@ -199,6 +201,10 @@ fn failed(failure: &Failure, done: &Done) -> AgentFailed {
         signal: failure.signal.map(i64::from),
         ..AgentFailed::default()
     }
+}
+
+fn phase(launch: &LaunchSpec) -> Option<String> {
+    launch.spec.as_ref().map(|spec| spec.phase.to_string())
 }
 
 fn checks(done: &Done) -> Option<Value> {

@@ -5,6 +5,7 @@ use std::{fmt::Write, fs::File, io::Read, path::Path};
 use omoi_protocol::launch::{ExecutionMode, LaunchSpec, PermissionMode};
 
 use super::{skill::Skill, subagent::Helper, tool::NOTES_FILE};
+use crate::spec;
 
 /// Files in which a repository says how to work in it, and how much of each is read.
 const GUIDES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
@@ -97,6 +98,9 @@ pub fn task(launch: &LaunchSpec) -> String {
             let _ = write!(text, "\n- {one}");
         }
     }
+    if let Some(spec) = &launch.spec {
+        let _ = write!(text, "\n\n{}", spec::prompt::section(launch, spec));
+    }
     if launch.is_continuous() {
         let _ = write!(text, "\n\n{}", completion(launch));
     }
@@ -165,6 +169,9 @@ pub fn resumed(launch: &LaunchSpec, unknown: usize) -> String {
             text,
             " What became of {unknown} tool call(s) at the end is not known: check before you rely on them."
         );
+    }
+    if let Some(spec) = &launch.spec {
+        let _ = write!(text, "\n\n{}", spec::prompt::section(launch, spec));
     }
     if launch.is_continuous() {
         let _ = write!(text, "\n\n{}", completion(launch));

@@ -233,7 +233,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn note(&mut self, text: &str) {
+    /// Told with what is said next, by the program that runs the agent.
+    pub fn note(&mut self, text: &str) {
         self.next.push(Block::text(prompt::reminder(text)));
     }
 

@@ -192,7 +192,8 @@ impl Reach {
             real.starts_with(self.workspace.join(NOTES))
                 || real.file_name().is_some_and(|name| name == NOTES_FILE)
         };
-        if self.notes_only && !is_note() {
+        // Who explores leaves the work tree as it is; what lies beside it is nobody's.
+        if self.notes_only && real.starts_with(&self.workspace) && !is_note() {
             return Err(Error::NoNotes { path: path.to_owned() });
         }
         Ok(())

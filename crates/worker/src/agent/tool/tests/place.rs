@@ -146,6 +146,8 @@ async fn who_explores_writes_notes_and_who_judges_writes_nothing() {
     link("..", desk.at("work/notes/up"));
     refused(desk.write("notes/up/escaped", "b").await, "explores");
     assert!(!desk.at("work/escaped").exists());
+    let beside = desk.at("tmp/found.json");
+    good(desk.write(beside.to_str().unwrap(), "{}").await);
 
     let desk = Desk::with(ExecutionMode::Validation, PermissionMode::AcceptEdits);
     refused(desk.write("notes/a", "b").await, "no tool");
