@@ -4,7 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    Context, agent, audit, config, db, demo, doctor, image, project, run, sandbox, serve, task, ticket,
+    Context, agent, audit, config, db, demo, doctor, image, project, run, sandbox, serve, spec, task, ticket,
     token, verify_flow, whoami,
 };
 
@@ -63,6 +63,7 @@ pub enum Command {
     Project(project::Args),
     Ticket(ticket::Args),
     Task(task::Args),
+    Spec(spec::Args),
     Sandbox(sandbox::Args),
     Image(image::Args),
     Agent(agent::Args),
@@ -93,6 +94,7 @@ impl Command {
             Self::Project(args) => args.run(cx).await,
             Self::Ticket(args) => args.run(cx).await,
             Self::Task(args) => args.run(cx).await,
+            Self::Spec(args) => args.run(cx).await,
             Self::Sandbox(args) => args.run(cx).await,
             Self::Image(args) => args.run(cx).await,
             Self::Agent(args) => args.run(cx).await,

@@ -3,6 +3,7 @@
 pub mod house;
 mod proof;
 pub mod repository;
+mod spec;
 
 use std::{
     collections::BTreeMap,
@@ -46,6 +47,7 @@ const EXAMPLES: &str = "\
 Examples:
   omoi demo                       against the server that runs, or one that it starts and that goes on serving
   omoi demo --data-dir .omoi      a server of its own, whatever runs elsewhere
+  omoi demo --spec                a spec, from an idea to proven tasks
   omoi demo --exit --json         in a directory that is removed again; one JSON object, and 0 only if all of it held";
 
 /// Watch an agent work, without a key: a scripted model writes and runs a small program
@@ -55,6 +57,9 @@ pub struct Args {
     /// Use a server and a data directory of its own, which are gone in the end, and say whether everything held
     #[arg(long, conflicts_with_all = ["data_dir", "listen", "database_url"])]
     exit: bool,
+    /// Show a spec instead: from an idea through six phases and two approvals to tasks, their checks and its coverage
+    #[arg(long)]
+    spec: bool,
     /// Address to listen on, for a server of its own; port 0 takes a free one [default: 127.0.0.1:18000]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
@@ -68,6 +73,15 @@ impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         // Before there is anything to stop.
         let mut signals = Signals::catch()?;
+        if self.exit && self.spec {
+            let house = House::passing(cx, &self.settings, "omoi-demo-").await?;
+            let played = spec::play(cx, &house, &mut signals).await;
+            let stopped = match house.own {
+                Some(own) => own.stop().await,
+                None => Ok(()),
+            };
+            return spec::tell(cx, played.and_then(|proof| stopped.map(|()| proof)));
+        }
         if self.exit {
             return self.prove(cx, &mut signals).await;
         }
@@ -80,8 +94,11 @@ impl Args {
             Some(house) => house,
             None => House::start(config, None).await?,
         };
-        let played = play(cx, &house, &mut signals).await;
-        let verdict = tell(cx, played);
+        let verdict = if self.spec {
+            spec::tell(cx, spec::play(cx, &house, &mut signals).await)
+        } else {
+            tell(cx, play(cx, &house, &mut signals).await)
+        };
         let Some(own) = house.own else { return verdict };
         if verdict.as_ref().is_err_and(|error| error.downcast_ref() == Some(&Code(INTERRUPTED))) {
             own.stop().await?;
@@ -125,7 +142,7 @@ impl Args {
 /// Gives the task to the agent, and judges what comes of it. Nothing goes on that nobody watches.
 async fn play(cx: &Context, house: &House, signals: &mut Signals) -> Result<Proof> {
     let client = &house.client;
-    let directory = repository::make(&house.config.data_dir).await?;
+    let directory = repository::make(&house.config.data_dir, &repository::BINOMIAL).await?;
     let (project, _) = project::of_directory(client, &directory).await?;
     let how = How { model: Some(MODEL.to_owned()), timeout: Some(WORK_MAX), ..How::default() };
     let mut errand = Errand::order(client, project, TASK, &how).await?;

@@ -1,4 +1,4 @@
-//! The repository that the demo works on: a few files and one commit, made once in the data directory.
+//! The repositories that the demo works on: a few files and one commit each, made once in the data directory.
 
 use std::{
     fs,
@@ -11,7 +11,34 @@ use omoi_server::git::Git;
 
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-const FILES: &[(&str, &str)] = &[
+/// A repository to be made.
+pub struct Sample {
+    name: &'static str,
+    files: &'static [(&'static str, &'static str)],
+}
+
+macro_rules! shipped {
+    ($($path:literal),+ $(,)?) => {
+        &[$(($path, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/demo/units/", $path)))),+]
+    };
+}
+
+/// A library that converts lengths, for which a spec asks for more.
+pub const UNITS: Sample = Sample {
+    name: "units",
+    files: shipped![
+        "README.md",
+        "check.sh",
+        "units/__init__.py",
+        "units/length.py",
+        "tests/__init__.py",
+        "tests/test_length.py",
+    ],
+};
+
+pub const BINOMIAL: Sample = Sample { name: "repository", files: BINOMIAL_FILES };
+
+const BINOMIAL_FILES: &[(&str, &str)] = &[
     (
         "README.md",
         "# Demo\n\nA repository for `omoi demo`. The agent writes `binomial.py` here, on a branch of its own;\n\
@@ -29,9 +56,9 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 /// Whole or not at all: what a crash has left of it is made again.
-pub async fn make(data_dir: &Path) -> Result<PathBuf> {
+pub async fn make(data_dir: &Path, sample: &Sample) -> Result<PathBuf> {
     let place = std::path::absolute(data_dir.join("demo"))?;
-    let (repository, unfinished) = (place.join("repository"), place.join("repository.new"));
+    let (repository, unfinished) = (place.join(sample.name), place.join(format!("{}.new", sample.name)));
     if repository.join(".git/HEAD").is_file() {
         return Ok(repository);
     }
@@ -42,8 +69,10 @@ pub async fn make(data_dir: &Path) -> Result<PathBuf> {
     }
     let init = git.call_nowhere("init").args(["--quiet", "--template=", "--initial-branch=main"]);
     init.arg(&unfinished).run().await.with_context(cannot)?;
-    for (name, text) in FILES {
-        fs::write(unfinished.join(name), text).with_context(cannot)?;
+    for (name, text) in sample.files {
+        let path = unfinished.join(name);
+        path.parent().map_or(Ok(()), fs::create_dir_all).with_context(cannot)?;
+        fs::write(path, text).with_context(cannot)?;
     }
     let call = |name| git.call(&unfinished.join(".git"), name).work_tree(&unfinished);
     call("add").arg("--all").run().await.with_context(cannot)?;

@@ -63,7 +63,7 @@ impl<'c> Scene<'c> {
         let project = match wanted {
             Some(wanted) => project::find(self.client, wanted).await?,
             None => {
-                let directory = repository::make(data_dir).await?;
+                let directory = repository::make(data_dir, &repository::BINOMIAL).await?;
                 project::of_directory(self.client, &directory).await?.0
             }
         };

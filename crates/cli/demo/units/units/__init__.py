@@ -1,0 +1,1 @@
+"""Converts quantities between units: a module per quantity, each with convert(value, unit, to)."""
