@@ -18,3 +18,4 @@ mod hostile;
 mod model;
 mod preserve;
 mod resume;
+mod spec;

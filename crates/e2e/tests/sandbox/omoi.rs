@@ -111,6 +111,11 @@ impl Omoi {
         &self.served.as_ref().expect("it runs").url
     }
 
+    /// Of the server's process.
+    pub fn pid(&self) -> u32 {
+        self.served.as_ref().and_then(|served| served.child.id()).expect("it runs")
+    }
+
     pub fn token(&self) -> &str {
         &self.token
     }
