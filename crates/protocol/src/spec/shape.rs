@@ -356,3 +356,60 @@ fn outline_of(kind: &Kind, words: &[&str], indent: usize, text: &mut String) {
         other => text.push_str(other.expected()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_outline_names_every_key_and_what_is_asked_of_it() {
+        let text = outline(Phase::Tasks);
+        for line in [
+            "  \"feature_name\": a string\n",
+            "    \"priority\" (optional): critical | high | medium | low | must | should | could\n",
+            "    \"type\" (optional): a string\n",
+            "      \"depends_on\" (optional): [a string]\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        for phase in Phase::ALL {
+            assert!(outline(*phase).starts_with("{\n") && outline(*phase).ends_with("\n}"));
+        }
+    }
+
+    #[test]
+    fn unknown_keys_pass_through_and_null_is_absent() {
+        let output = json!({
+            "id": "TKT-001", "title": "A", "description": "B", "tasks": ["TSK-001"],
+            "requirements": null, "dependencies": null, "house_rule": [1],
+        });
+        let ticket = output::Ticket::deserialize(&output).unwrap();
+        assert_eq!((ticket.requirements.len(), &ticket.rest["house_rule"]), (0, &json!([1])));
+        let whole = json!({ "feature_name": "F", "tickets": [output], "tasks": [], "more": { "x": null } });
+        assert_eq!(shape(Phase::Tasks, &whole.to_string()), Ok(whole));
+    }
+
+    #[test]
+    fn every_place_that_differs_is_told() {
+        let text =
+            r#"{"feature_name": 7, "tickets": [{"id": "TKT-001"}], "tasks": {}, "critical_path": [""]}"#;
+        let error = shape(Phase::Tasks, text).unwrap_err();
+        let told: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
+        let expected = [
+            "$.feature_name is the number 7; expected a string",
+            "$.tickets[0].title is missing; expected a string",
+            "$.tickets[0].description is missing; expected a string",
+            "$.tickets[0].tasks is missing; expected a list of strings",
+            "$.tasks is an object; expected a list of objects with id, title, description, parent_ticket, acceptance_criteria",
+            "$.critical_path[0] is empty; write it or leave the item out",
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(error.places().len(), 6);
+        let whole = shape(Phase::Tasks, "x").unwrap_err().places();
+        assert_eq!(whole[0].at, "$");
+        assert!(whole[0].text.starts_with("not JSON (expected value"), "{whole:?}");
+    }
+}

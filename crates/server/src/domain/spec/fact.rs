@@ -48,7 +48,8 @@ pub fn order_edges(output: &Tasks) -> BTreeSet<Edge<'_>> {
     let within = |(id, on): &&Edge<'_>| parent.get(id) == parent.get(on);
     let waits: BTreeSet<&str> = edges.iter().filter(within).map(|(id, _)| *id).collect();
     let awaited: BTreeSet<&str> = edges.iter().filter(within).map(|(_, on)| *on).collect();
-    let (mut first, mut last): (BTreeMap<&str, Vec<&str>>, BTreeMap<&str, Vec<&str>>) = Default::default();
+    let mut first: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut last: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (id, ticket) in parent {
         if !waits.contains(id) {
             first.entry(ticket).or_default().push(id);

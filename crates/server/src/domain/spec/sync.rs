@@ -201,7 +201,7 @@ impl Facts {
         match (output.ready_for_execution, problems.first()) {
             (true, Some(problem)) => marks.issue(at, format!("says true, but {problem}")),
             (true, None) if blockers => {
-                marks.issue(at, "says true, but blockers are named; clear them or say false")
+                marks.issue(at, "says true, but blockers are named; clear them or say false");
             }
             (true, None) => marks.earn(0.15, 1.0),
             (false, Some(problem)) => {
@@ -212,7 +212,7 @@ impl Facts {
                 marks.issue(at, "says false; nothing runs until the blockers it names are cleared");
             }
             (false, None) => {
-                marks.issue(at, "says false, but no blocker is named and nothing is found that is wrong")
+                marks.issue(at, "says false, but no blocker is named and nothing is found that is wrong");
             }
         }
     }

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ImportError,
-    checklist::flat,
     markdown::{self, Section},
+    note::flat,
 };
 
 pub fn write(heading: &str, output: &Value) -> Option<String> {
@@ -165,7 +165,7 @@ fn one_component(section: &Section<'_>, known: Option<&BTreeSet<String>>) -> Val
             "interface" => push(&mut lists, "interfaces", value),
             "depends on" => push(&mut lists, "dependencies", value),
             "requirements" => {
-                one["requirements"] = json!(value.split(',').map(str::trim).collect::<Vec<_>>())
+                one["requirements"] = json!(value.split(',').map(str::trim).collect::<Vec<_>>());
             }
             _ => {}
         }

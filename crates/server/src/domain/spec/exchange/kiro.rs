@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 
 use super::{
     Exchange, Files, ImportError,
-    checklist::{self, Group, Refs, flat},
+    checklist::{self, Group, Refs},
     design, feature_code,
     markdown::{self, Section},
+    note::{self, flat},
     requirement::{short, shown},
 };
 use crate::domain::spec::ears;
@@ -76,7 +77,7 @@ fn requirements(all: &Requirements, prd: &Prd) -> String {
 
 fn tasks(all: &Tasks, done: &BTreeSet<String>) -> String {
     let mut text = format!("# Implementation Plan: {}\n", flat(&all.feature_name));
-    for (at, (ticket, tasks)) in checklist::grouped(all).into_iter().enumerate() {
+    for (at, (ticket, tasks)) in note::grouped(all).into_iter().enumerate() {
         let mark = |done: bool| if done { 'x' } else { ' ' };
         let all_done = !tasks.is_empty() && tasks.iter().all(|task| done.contains(&task.id));
         text.push_str(&format!(
@@ -86,11 +87,11 @@ fn tasks(all: &Tasks, done: &BTreeSet<String>) -> String {
             flat(&ticket.title),
             flat(&ticket.id)
         ));
-        checklist::ticket_notes(ticket).iter().for_each(|note| text.push_str(&format!("  - {note}\n")));
+        note::of_ticket(ticket).iter().for_each(|note| text.push_str(&format!("  - {note}\n")));
         for (index, task) in tasks.into_iter().enumerate() {
             let (box_, title, id) = (mark(done.contains(&task.id)), flat(&task.title), flat(&task.id));
             text.push_str(&format!("- [{box_}] {}.{} {title} ({id})\n", at + 1, index + 1));
-            checklist::task_notes(task).iter().for_each(|note| text.push_str(&format!("  - {note}\n")));
+            note::of_task(task).iter().for_each(|note| text.push_str(&format!("  - {note}\n")));
         }
     }
     text
@@ -185,7 +186,7 @@ fn requirement(
             Some(("Statement", text)) => one.text = text.to_owned(),
             Some(("Priority", word)) => one.priority = word.to_owned(),
             Some(("Depends on", ids)) => {
-                one.dependencies = ids.split(',').map(|id| id.trim().to_owned()).collect()
+                one.dependencies = ids.split(',').map(|id| id.trim().to_owned()).collect();
             }
             _ => {}
         }

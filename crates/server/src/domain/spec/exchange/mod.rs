@@ -8,6 +8,7 @@ mod checklist;
 mod design;
 mod kiro;
 mod markdown;
+mod note;
 mod remainder;
 mod requirement;
 mod speckit;

@@ -9,6 +9,8 @@ use serde_json::{Map, Value};
 use super::{Exchange, FORMAT};
 
 const DEPTH_MAX: usize = 100;
+/// Items of longer lists are not looked for; such a list is kept as a whole.
+const ITEMS_MAX: usize = 1_000;
 /// Keys by which the items of a list are known, wherever they stand in it.
 const NAMES: [&str; 2] = ["id", "name"];
 
@@ -97,9 +99,11 @@ impl Change {
         for step in way {
             let next = match step {
                 Step::Key(key) => place.get_mut(key),
-                Step::Item(by, name) => place.as_array_mut().and_then(|items| {
-                    items.iter_mut().find(|item| item.get(by).and_then(Value::as_str) == Some(name))
-                }),
+                Step::Item(by, name) => {
+                    place.as_array_mut().filter(|items| items.len() <= ITEMS_MAX).and_then(|items| {
+                        items.iter_mut().find(|item| item.get(by).and_then(Value::as_str) == Some(name))
+                    })
+                }
             };
             match next {
                 Some(next) => place = next,
@@ -161,7 +165,7 @@ fn alike(was: &[Value], is: &[Value]) -> Option<&'static str> {
     NAMES.into_iter().find(|by| match (names(was, by), names(is, by)) {
         (Some(was), Some(is)) => {
             let unique: BTreeSet<&&str> = is.iter().collect();
-            was == is && unique.len() == is.len() && !is.is_empty()
+            was == is && unique.len() == is.len() && (1..=ITEMS_MAX).contains(&is.len())
         }
         _ => false,
     })

@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Exchange, Files, ImportError,
-    checklist::{self, Group, Refs, flat},
+    checklist::{self, Group, Refs},
     design, feature_code, markdown,
+    note::{self, flat},
     requirement::{short, shown},
 };
 
@@ -71,9 +72,9 @@ fn requirements(all: &Requirements, prd: &Prd) -> String {
 fn tasks(all: &Tasks, done: &BTreeSet<String>) -> String {
     let mut text = format!("# Tasks: {}\n", flat(&all.feature_name));
     let mut number = 0;
-    for (at, (ticket, tasks)) in checklist::grouped(all).into_iter().enumerate() {
+    for (at, (ticket, tasks)) in note::grouped(all).into_iter().enumerate() {
         text.push_str(&format!("\n## Phase {}: {} ({})\n\n", at + 1, flat(&ticket.title), flat(&ticket.id)));
-        checklist::ticket_notes(ticket).iter().for_each(|note| text.push_str(&format!("{note}\n\n")));
+        note::of_ticket(ticket).iter().for_each(|note| text.push_str(&format!("{note}\n\n")));
         let ids: BTreeSet<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
         for task in tasks {
             number += 1;
@@ -82,7 +83,7 @@ fn tasks(all: &Tasks, done: &BTreeSet<String>) -> String {
             let parallel = if free && ids.len() > 1 { "[P] " } else { "" };
             let (title, id) = (flat(&task.title), flat(&task.id));
             text.push_str(&format!("- [{mark}] T{number:03} {parallel}{title} ({id})\n"));
-            checklist::task_notes(task).iter().for_each(|note| text.push_str(&format!("  - {note}\n")));
+            note::of_task(task).iter().for_each(|note| text.push_str(&format!("  - {note}\n")));
         }
     }
     text
@@ -226,7 +227,7 @@ fn requirement(name: &str, text: &str, below: &[(usize, &str)], code: &str) -> R
             Some(("Title", title)) => one.title = title.to_owned(),
             Some(("Priority", word)) => one.priority = word.to_owned(),
             Some(("Depends on", ids)) => {
-                one.dependencies = ids.split(',').map(|id| id.trim().to_owned()).collect()
+                one.dependencies = ids.split(',').map(|id| id.trim().to_owned()).collect();
             }
             _ => one.acceptance_criteria.push(text.to_owned()),
         }

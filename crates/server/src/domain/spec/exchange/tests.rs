@@ -106,6 +106,38 @@ fn what_somebody_edits_wins_over_what_is_kept() {
 }
 
 #[test]
+fn an_edit_wins_even_where_markdown_showed_less_than_was_meant() {
+    let mut meant = spec();
+    let task = |spec: &mut Exchange, text: &str| {
+        spec.outputs.get_mut(&Phase::Tasks).unwrap()["tasks"][4]["description"] = text.into();
+    };
+    task(&mut meant, "Describe   it\n\n\n  with an example");
+    for layout in LAYOUTS {
+        let mut files = export(layout, &meant);
+        assert_eq!(import(&files, &nothing()), Ok(meant.clone()));
+        let tasks = files.get_mut("tasks.md").unwrap();
+        assert!(tasks.contains("- Describe it\n"));
+        *tasks = tasks.replace("- Describe it\n", "- Describe all of it\n");
+        let mut edited = meant.clone();
+        task(&mut edited, "Describe all of it\nwith an example");
+        assert_eq!(import(&files, &nothing()), Ok(edited), "{layout:?}");
+    }
+}
+
+#[test]
+fn what_follows_parallel_tasks_waits_for_all_of_them() {
+    let text =
+        "## Phase 1: All\n- [ ] T001 A\n- [ ] T002 [P] B\n- [ ] T003 [P] C\n- [ ] T004 D\n- [ ] T005 E\n";
+    let spec = import(&files(&[("tasks.md", text)]), &nothing()).unwrap();
+    let rows: Vec<String> =
+        spec.outputs[&Phase::Tasks]["tasks"].as_array().unwrap().iter().map(row).collect();
+    let after = [("1", ""), ("2", "TSK-001"), ("3", "TSK-001"), ("4", "TSK-002, TSK-003"), ("5", "TSK-004")];
+    let expected =
+        after.map(|(at, after)| format!("TSK-00{at} of TKT-001 after [{after}] makes [] modifies []"));
+    assert_eq!(rows, expected);
+}
+
+#[test]
 fn a_kiro_folder_written_by_hand_is_read() {
     let known = ["src/routes.ts", "src/posts.ts"].map(str::to_owned).into();
     let spec = import(&kiro(), &known).unwrap();
@@ -292,6 +324,9 @@ fn a_bad_folder_says_where_and_why() {
         let error = import(&files(list), &nothing()).expect_err(why).to_string();
         assert!(error.starts_with(why), "{error}\nis not {why}");
     }
+    let many: String = (1..=502).map(|n| format!("- [ ] T{n:03} [P] Do it\n")).collect();
+    let error = import(&files(&[("tasks.md", &many)]), &nothing()).unwrap_err().to_string();
+    assert_eq!(error, "tasks.md:501: is the first of 2 tasks too many; at most 500 are taken");
     let huge = "x".repeat(FILE_BYTES_MAX + 1);
     let error = import(&files(&[("tasks.md", &huge)]), &nothing()).unwrap_err();
     assert!(error.text.starts_with("has 8388609 bytes"), "{error}");
