@@ -97,7 +97,8 @@ impl Shared {
             };
             Ok((tip.to_string(), self.mirrors.files(&project.id, &tip).await?))
         };
-        look.await.map_err(|error: crate::git::Error| ApiError::invalid("repository_unreadable", error.to_string()))
+        look.await
+            .map_err(|error: crate::git::Error| ApiError::invalid("repository_unreadable", error.to_string()))
     }
 
     fn is_own_host(&self, name: &str) -> bool {

@@ -229,6 +229,7 @@ async fn coverage(
 struct Laid {
     /// `json`, `kiro` or `spec_kit`.
     #[serde(default)]
+    #[param(inline)]
     layout: SpecLayout,
 }
 
@@ -276,7 +277,13 @@ async fn import(
     let mut judged = Vec::new();
     let mut earlier = std::collections::BTreeMap::new();
     for (phase, output) in found.outputs {
-        let one = Judged::of(SpecFlow::Full, phase, output.clone(), &commit, &Known { earlier: &earlier, files: &known });
+        let one = Judged::of(
+            SpecFlow::Full,
+            phase,
+            output.clone(),
+            &commit,
+            &Known { earlier: &earlier, files: &known },
+        );
         judged.push((phase, one));
         earlier.insert(phase, output);
     }

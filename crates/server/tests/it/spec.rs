@@ -393,7 +393,10 @@ on_both! {
 }
 
 const KIRO: [(&str, &str); 3] = [
-    ("csv-export/requirements.md", include_str!("../../src/domain/spec/exchange/fixtures/kiro/requirements.md")),
+    (
+        "csv-export/requirements.md",
+        include_str!("../../src/domain/spec/exchange/fixtures/kiro/requirements.md"),
+    ),
     ("csv-export/design.md", include_str!("../../src/domain/spec/exchange/fixtures/kiro/design.md")),
     ("csv-export/tasks.md", include_str!("../../src/domain/spec/exchange/fixtures/kiro/tasks.md")),
 ];
