@@ -72,6 +72,7 @@ fn a_phase_of_a_spec_finds_its_environment() {
         title: "Health".to_owned(),
         description: "Know that it lives".to_owned(),
         phase_context: Map::from_iter([("explore".to_owned(), json!({ "project_type": "service" }))]),
+        previous: None,
     };
     let launch = LaunchSpec {
         mode: ExecutionMode::Exploration,
@@ -113,6 +114,7 @@ fn a_launch_is_handed_over_as_json() {
         title: "Health".to_owned(),
         description: String::new(),
         phase_context: Map::new(),
+        previous: Some(json!({ "feature_name": "health" })),
     };
     let full = LaunchSpec {
         command: Some(vec!["make".to_owned()]),

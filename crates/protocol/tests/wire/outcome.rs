@@ -1,6 +1,6 @@
 //! How attempts end and specs are started, in JSON.
 
-use omoi_protocol::{FailureKind, SpecPhase, Verification, outcome::*, spec::*};
+use omoi_protocol::{FailureKind, SpecFlow, SpecPhase, SpecStatus, Verification, outcome::*, spec::*};
 use serde_json::{Value, json};
 
 use crate::snapshot;
@@ -83,19 +83,19 @@ fn a_spec_is_started_with_or_without_wishes() {
 
 #[test]
 fn a_spec_is_shown() {
-    let spec = SpecView {
+    let spec = Spec {
         id: "spec-1".parse().unwrap(),
-        project_id: "prj-1".parse().unwrap(),
+        project_id: Some("prj-1".parse().unwrap()),
         title: "Health".to_owned(),
-        description: None,
-        status: omoi_protocol::SpecStatus::Executing,
-        current_phase: SpecPhase::Prd,
-        progress: SpecPhase::Prd.progress_started(),
-        requirements_approved: false,
-        design_approved: false,
-        branch_name: None,
-        pull_request_url: None,
+        description: "Know that it lives".to_owned(),
+        flow: SpecFlow::Full,
+        status: SpecStatus::Waiting,
+        current_phase: SpecPhase::Requirements,
+        version: 7,
+        gates: vec![SpecPhase::Requirements, SpecPhase::Design],
+        archived: false,
         last_error: None,
+        created_by: "ada".to_owned(),
         created_at: "2026-01-21T17:44:08Z".parse().unwrap(),
         updated_at: "2026-01-21T17:45:00Z".parse().unwrap(),
     };

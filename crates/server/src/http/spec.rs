@@ -229,6 +229,7 @@ async fn coverage(
 struct Laid {
     /// `json`, `kiro` or `spec_kit`.
     #[serde(default)]
+    #[param(inline)]
     layout: SpecLayout,
 }
 
