@@ -9,6 +9,7 @@ import { AreaField, SelectField, TextField } from '../../ui/Field'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { Section } from '../../ui/Section'
+import { Import } from './Import'
 import { projectChoice, specCreate } from './queries'
 
 const FLOWS: Record<SpecFlow, string> = {
@@ -38,13 +39,14 @@ export function NewSpecPage({ project, onDone }: Props) {
       {open && open.length > 0 && (
         <div className="flex max-w-180 flex-col gap-4 p-4">
           <Write projects={open} wanted={project} onDone={onDone} />
+          <Import projects={open} wanted={project} onDone={onDone} />
         </div>
       )}
     </Page>
   )
 }
 
-type FormProps = { projects: Project[]; wanted: string | undefined; onDone: (spec: string) => void }
+export type FormProps = { projects: Project[]; wanted: string | undefined; onDone: (spec: string) => void }
 
 function Write({ projects, wanted, onDone }: FormProps) {
   const [project, setProject] = useState((projects.find(({ id }) => id === wanted) ?? projects[0])?.id ?? '')
@@ -86,7 +88,7 @@ function Write({ projects, wanted, onDone }: FormProps) {
             value={description}
             onChange={setDescription}
             error={errors.at('description')}
-            hint="What should be possible, for whom, and what does not belong to it. Agents ask the rest of the repository."
+            hint="What should be possible, for whom, and what does not belong to it. The repository tells the rest."
           />
           <SelectField
             label="Way"

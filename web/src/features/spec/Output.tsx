@@ -27,6 +27,7 @@ export function Output({ spec, phase, search, onSearch }: Props) {
   const mayEdit = who?.role !== 'viewer' && spec.status !== 'executing' && !spec.archived && search.attempt === undefined
   return (
     <>
+      {phase === 'sync' && <Coverage id={spec.id} />}
       <Section
         title={TITLES[phase]}
         aside={
@@ -53,7 +54,6 @@ export function Output({ spec, phase, search, onSearch }: Props) {
           shown.data && <Shown spec={spec} detail={shown.data} isDocument={search.view === 'document'} />
         )}
       </Section>
-      {phase === 'sync' && <Coverage id={spec.id} />}
     </>
   )
 }

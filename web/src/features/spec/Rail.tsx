@@ -38,7 +38,7 @@ function StepLink({ id, step: { phase, isGate, last }, place, isChosen, doing }:
       search={{ phase }}
       replace
       aria-current={isChosen ? 'step' : undefined}
-      className="flex h-full min-h-16 flex-col gap-1 rounded-lg border border-line bg-surface px-3 py-2 hover:border-line-strong aria-[current=step]:border-accent aria-[current=step]:bg-accent-soft"
+      className={`flex h-full min-h-16 flex-col gap-1 rounded-lg border px-3 py-2 ${isChosen ? 'border-accent bg-accent-soft' : 'border-line bg-surface hover:border-line-strong'}`}
     >
       <span className="flex items-center gap-1.5">
         <span className="font-mono text-xs text-muted">{place}</span>

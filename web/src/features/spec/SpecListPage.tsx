@@ -122,7 +122,7 @@ function Table({ specs, projects }: { specs: Spec[]; projects: Project[] }) {
         <tr className="h-7 border-b border-line">
           <th className="px-4 font-medium">State</th>
           <th className="px-2 font-medium">Spec</th>
-          <th className="px-2 font-medium">Phase</th>
+          <th className="hidden px-2 font-medium md:table-cell">Phase</th>
           <th className="hidden px-2 font-medium md:table-cell">Score</th>
           <th className="hidden px-2 font-medium md:table-cell">Cost</th>
           <th className="hidden px-2 font-medium md:table-cell">Project</th>
@@ -150,12 +150,13 @@ function Row({ spec, project }: { spec: Spec; project: string | undefined }) {
         <Link to="/specs/$id" params={{ id: spec.id }} className="untrusted inline-flex min-h-6 items-center hover:underline">
           {oneLine(spec.title, TITLE_CHARS)}
         </Link>
-        {spec.status === 'waiting' && <p className="text-xs text-warn">{TITLES[spec.current_phase]} wait for you</p>}
+        {spec.status === 'waiting' && <p className="text-xs text-warn">{TITLES[spec.current_phase]}: waits for you</p>}
+        {spec.status === 'executing' && <p className="text-xs text-muted md:hidden">{TITLES[spec.current_phase]}</p>}
         {spec.status === 'failed' && spec.last_error && (
           <p className="untrusted text-xs text-bad">{oneLine(spec.last_error, ERROR_CHARS)}</p>
         )}
       </td>
-      <td className="px-2 py-1.5 whitespace-nowrap text-muted">
+      <td className="hidden px-2 py-1.5 whitespace-nowrap text-muted md:table-cell">
         {TITLES[spec.current_phase]}
         {data && <span className="ml-2 text-xs tabular-nums">{data.progress} %</span>}
       </td>

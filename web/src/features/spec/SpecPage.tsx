@@ -11,6 +11,7 @@ import { oneLine, plain, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
 import { Comments } from './Comments'
+import { Export } from './Export'
 import { Gate } from './Gate'
 import { Live } from './Live'
 import { Output } from './Output'
@@ -58,20 +59,23 @@ export function SpecPage({ id, search, onSearch }: Props) {
         <div className="flex flex-col gap-4 p-4">
           <Rail spec={spec.data} chosen={phase} doing={now.at(-1)?.words} />
           <Idea spec={spec.data} />
-          <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,24rem)]">
-            {/* On a narrow screen what has to be decided comes first. */}
-            <div className="flex min-w-0 flex-col gap-4 lg:order-last">
+          {/* On a narrow screen what has to be decided comes first, and what happened last. */}
+          <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,24rem)] lg:grid-rows-[auto_1fr]">
+            <div className="min-w-0 lg:col-start-2">
               <Gate key={phase} spec={spec.data} phase={phase} />
-              {last && <Live last={last} acts={acts} />}
-              <Comments id={id} phase={phase} isBegun={last !== undefined} />
             </div>
-            <div className="flex min-w-0 flex-col gap-4">
+            <div className="flex min-w-0 flex-col gap-4 lg:col-start-1 lg:row-span-2 lg:row-start-1">
               <Views view={search.view} onSearch={onSearch} />
               {search.view === 'versions' ? (
                 <Versions id={id} chosen={search.version} onSearch={onSearch} />
               ) : (
                 <Output key={phase} spec={spec.data} phase={phase} search={search} onSearch={onSearch} />
               )}
+            </div>
+            <div className="flex min-w-0 flex-col gap-4 lg:col-start-2">
+              {last && <Live last={last} acts={acts} />}
+              <Comments id={id} phase={phase} isBegun={last !== undefined} />
+              <Export id={id} isBegun={spec.data.phases.length > 0} />
             </div>
           </div>
         </div>
@@ -138,8 +142,8 @@ function Facts({ spec }: { spec: SpecDetail }) {
 function Idea({ spec }: { spec: SpecDetail }) {
   if (!spec.description) return null
   return (
-    <details open={spec.phases.length === 0} className="rounded-lg border border-line bg-surface px-3 py-1.5">
-      <summary className="min-h-6 cursor-pointer font-medium">The idea</summary>
+    <details open={spec.phases.length === 0} className="rounded-lg border border-line bg-surface px-3 py-1">
+      <summary className="cursor-pointer leading-6 font-medium">The idea</summary>
       <p className="untrusted py-1 text-muted">{plain(spec.description)}</p>
     </details>
   )

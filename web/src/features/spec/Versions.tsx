@@ -10,7 +10,7 @@ import { Quiet, Section } from '../../ui/Section'
 import { Ago } from '../../ui/Time'
 import { specPhase, specVersions } from './queries'
 import type { SpecSearch } from './search'
-import { differing, keyOf, snapshotOf, versionText } from './versions'
+import { differing, keyOf, moved, snapshotOf, versionText } from './versions'
 
 type Props = { id: string; chosen: number | undefined; onSearch: (change: SpecSearch) => void }
 
@@ -27,10 +27,11 @@ export function Versions({ id, chosen, onSearch }: Props) {
         {list.isPending && <Skeleton rows={4} label="Loading versions" />}
         {list.error && <ErrorPanel error={list.error} onRetry={() => void list.refetch()} />}
         <ul>
-          {versions.map((version) => (
+          {versions.map((version, n) => (
             <Row
               key={version.version}
               version={version}
+              before={versions[n + 1]}
               isChosen={version.version === chosen}
               onChoose={() => onSearch({ version: version.version === chosen ? undefined : version.version })}
             />
@@ -68,14 +69,18 @@ const CAUSES: Record<string, string> = {
   failed: 'failed',
 }
 
-function Row({ version, isChosen, onChoose }: { version: SpecVersion; isChosen: boolean; onChoose: () => void }) {
+type RowProps = { version: SpecVersion; before: SpecVersion | undefined; isChosen: boolean; onChoose: () => void }
+
+function Row({ version, before, isChosen, onChoose }: RowProps) {
   const isOurs = version.actor === 'advance'
+  const phases = moved(before && snapshotOf(before), snapshotOf(version))
   return (
     <li className="flex flex-wrap items-center gap-x-3 border-b border-line px-3 py-1 last:border-b-0">
       <span className="w-8 font-mono text-xs text-muted tabular-nums">{version.version}</span>
       <span className="untrusted min-w-0 flex-1">
         {!isOurs && <span className="font-medium">{nameOf(version.actor)} </span>}
         {CAUSES[version.cause] ?? nameOf(version.cause)}
+        {phases.length > 0 && <span className="text-muted"> · {nameOf(phases.join(', '))}</span>}
       </span>
       <span className="text-xs text-muted">
         <Ago at={version.created_at} />

@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
-import type { Project, Spec, SpecFlow, SpecPhase, SpecVersion } from '../../api/types'
+import type { Project, Spec, SpecFiles, SpecFlow, SpecLayout, SpecPhase, SpecVersion } from '../../api/types'
 import type { SpecListSearch } from './search'
 
 type List<T> = { items: T[]; next?: string | null }
@@ -69,6 +69,15 @@ export function specVersions(id: string) {
   })
 }
 
+/** What stands of it, as files. */
+export function specExport(id: string, layout: SpecLayout) {
+  return queryOptions({
+    queryKey: ['spec', id, 'export', layout],
+    queryFn: ({ signal }): Promise<SpecFiles> =>
+      ask(api.GET('/api/v1/specs/{id}/export', { params: { path: { id }, query: { layout } }, signal })),
+  })
+}
+
 export function projectChoice() {
   return queryOptions({
     queryKey: ['projects', 'choice'],
@@ -116,4 +125,10 @@ export function specRequestChanges({ id, version, phase }: Seen, comment: string
 export function specEdit({ id, version, phase }: Seen, output: Record<string, unknown>, comment: string) {
   const params = { path: { id, phase } }
   return ask(api.PUT('/api/v1/specs/{id}/phases/{phase}', { params, body: { version, output, comment } }))
+}
+
+/** A spec that was written elsewhere: the text of each file by its path. */
+export function specImport(project: string, title: string, files: Record<string, string>) {
+  const body = { project_id: project, files, ...(title && { title }) }
+  return ask(api.POST('/api/v1/specs/import', { body }))
 }

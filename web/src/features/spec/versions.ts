@@ -26,6 +26,16 @@ export function snapshotOf({ snapshot }: Pick<SpecVersion, 'snapshot'>): Snapsho
   }
 }
 
+/** What came of phases between two versions, such as `Design running`. */
+export function moved(before: Snapshot | undefined, after: Snapshot): string[] {
+  return after.phases
+    .filter(({ phase, attempt, state }) => {
+      const old = before?.phases.find((one) => one.phase === phase)
+      return old?.attempt !== attempt || old.state !== state
+    })
+    .map(({ phase, attempt, state }) => `${TITLES[phase]} ${state}${attempt > 1 ? `, attempt ${attempt}` : ''}`)
+}
+
 export type Which = { phase: SpecPhase; attempt: number }
 
 /** The attempts whose outputs differ between two versions; no other has to be fetched. */

@@ -32,7 +32,7 @@ function Row({ requirement: { id, title, kind, priority, text, criteria, stories
       <p className="untrusted">{plain(text)}</p>
       {criteria.length > 0 && (
         <details>
-          <summary className="min-h-6 cursor-pointer text-xs text-muted">
+          <summary className="cursor-pointer text-xs leading-6 text-muted">
             {criteria.length} {criteria.length === 1 ? 'criterion' : 'criteria'}
           </summary>
           <ul className="list-disc pl-5">

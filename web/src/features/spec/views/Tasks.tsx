@@ -41,7 +41,7 @@ export function Tasks({ spec, output }: { spec: SpecDetail; output: unknown }) {
                 </th>
               </tr>
               {tasks.map((task) => (
-                <Row key={task.id} task={task} item={made.get(task.id)} isOnPath={path.includes(task.id)} />
+                <Row key={task.id} task={task} item={made.get(task.id)} />
               ))}
             </tbody>
           ))}
@@ -72,9 +72,7 @@ function Head({ children }: { children: ReactNode }) {
   )
 }
 
-type RowProps = { task: PlannedTask; item: SpecItem | undefined; isOnPath: boolean }
-
-function Row({ task, item, isOnPath }: RowProps) {
+function Row({ task, item }: { task: PlannedTask; item: SpecItem | undefined }) {
   return (
     <tr className="border-b border-line align-top last:border-b-0 hover:bg-raised">
       <th scope="row" className="px-3 py-1.5 font-normal">
@@ -86,7 +84,6 @@ function Row({ task, item, isOnPath }: RowProps) {
         ) : (
           <span className="untrusted">{plain(task.title)}</span>
         )}
-        {isOnPath && <span className="ml-2 text-xs text-muted">on the longest chain</span>}
         <p className="untrusted text-xs text-muted">{plain(task.words)}</p>
       </th>
       <td className="px-3 py-1.5">{item?.status ? <State state={item.status} /> : <span className="text-muted">planned</span>}</td>
