@@ -54,9 +54,9 @@ function Files({ id, layout }: { id: string; layout: SpecLayout }) {
         {files.map((file) => (
           <li key={file[0]} className="flex flex-wrap items-center gap-2 py-0.5">
             <code className="untrusted min-w-0 flex-1 font-mono text-xs text-muted">{nameOf(file[0])}</code>
-            <Button onClick={() => save(file)}>
+            <Button onClick={() => save(file)} aria-label={`Download ${nameOf(file[0])}`}>
               <Download size={14} aria-hidden />
-              Download<span className="sr-only"> {nameOf(file[0])}</span>
+              Download
             </Button>
           </li>
         ))}

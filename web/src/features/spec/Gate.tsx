@@ -12,9 +12,11 @@ import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
 import { ApproveDialog, ChangesDialog, RedoDialog } from './decisions'
 import { afterApproval, score, SCORE_MIN, TITLES } from './phase'
-import { specExecute } from './queries'
+import { specExecute, type Seen } from './queries'
 
-type Ask = 'approve' | 'changes' | 'redo'
+type Decision = 'approve' | 'changes' | 'redo'
+/** What is asked about is what was seen when it was asked: a change in between is the server's to refuse. */
+type Ask = { decision: Decision; seen: Seen }
 
 /** What the server makes of a phase, and what a person may do about it. */
 export function Gate({ spec, phase }: { spec: SpecDetail; phase: SpecPhase }) {
@@ -25,11 +27,11 @@ export function Gate({ spec, phase }: { spec: SpecDetail; phase: SpecPhase }) {
   const mayApprove = mayAct && last?.state === 'waiting'
   // While agents work on the spec nothing of it is taken from under them.
   const mayChange = mayAct && last !== undefined && spec.status !== 'executing'
+  const ask = (decision: Decision) => setAsked({ decision, seen: { id: spec.id, version: spec.version, phase } })
   useKeys({
-    ...(mayApprove && { a: () => setAsked('approve') }),
-    ...(mayChange && { r: () => setAsked('changes') }),
+    ...(mayApprove && { a: () => ask('approve') }),
+    ...(mayChange && { r: () => ask('changes') }),
   })
-  const seen = { id: spec.id, version: spec.version, phase }
   const close = () => setAsked(undefined)
   return (
     <Section title="Gate" aside={last && <State state={last.state} />}>
@@ -40,24 +42,24 @@ export function Gate({ spec, phase }: { spec: SpecDetail; phase: SpecPhase }) {
         {(mayApprove || mayChange) && (
           <div className="flex flex-wrap gap-2">
             {mayApprove && (
-              <Button look="main" onClick={() => setAsked('approve')} aria-keyshortcuts="a">
+              <Button look="main" onClick={() => ask('approve')} aria-keyshortcuts="a">
                 {afterApproval(spec, phase).action}
               </Button>
             )}
             {mayChange && (
               <>
-                <Button onClick={() => setAsked('changes')} aria-keyshortcuts="r">
+                <Button onClick={() => ask('changes')} aria-keyshortcuts="r">
                   Ask for changes
                 </Button>
-                <Button onClick={() => setAsked('redo')}>Redo from here</Button>
+                <Button onClick={() => ask('redo')}>Redo from here</Button>
               </>
             )}
           </div>
         )}
       </div>
-      {asked === 'approve' && mayApprove && <ApproveDialog spec={spec} seen={seen} onClose={close} />}
-      {asked === 'changes' && mayChange && <ChangesDialog spec={spec} seen={seen} onClose={close} />}
-      {asked === 'redo' && mayChange && <RedoDialog spec={spec} phase={phase} onClose={close} />}
+      {asked?.decision === 'approve' && <ApproveDialog spec={spec} seen={asked.seen} onClose={close} />}
+      {asked?.decision === 'changes' && <ChangesDialog spec={spec} seen={asked.seen} onClose={close} />}
+      {asked?.decision === 'redo' && <RedoDialog spec={spec} phase={asked.seen.phase} onClose={close} />}
     </Section>
   )
 }

@@ -45,7 +45,6 @@ export function Import({ projects, wanted, onDone }: FormProps) {
             id={id}
             type="file"
             multiple
-            required
             accept=".md,.json"
             aria-describedby={`${id}-hint`}
             onChange={(event) => setFiles([...(event.target.files ?? [])])}

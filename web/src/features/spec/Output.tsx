@@ -24,6 +24,11 @@ export function Output({ spec, phase, search, onSearch }: Props) {
   const shown = useQuery({ ...specPhase(spec.id, phase, search.attempt), enabled: isBegun })
   const [isEditing, setIsEditing] = useState(false)
   const who = useSession()
+  const edit = () => {
+    setIsEditing(true)
+    // The spec may go on meanwhile; what is being written stays in sight.
+    onSearch({ phase })
+  }
   const mayEdit = who?.role !== 'viewer' && spec.status !== 'executing' && !spec.archived && search.attempt === undefined
   return (
     <>
@@ -40,7 +45,7 @@ export function Output({ spec, phase, search, onSearch }: Props) {
                   {search.view === 'document' ? 'Part by part' : 'As a document'}
                 </Button>
               )}
-              {mayEdit && shown.data.output && !isEditing && <Button onClick={() => setIsEditing(true)}>Edit by hand</Button>}
+              {mayEdit && shown.data.output && !isEditing && <Button onClick={edit}>Edit by hand</Button>}
             </>
           )
         }

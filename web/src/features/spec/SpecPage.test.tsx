@@ -106,7 +106,29 @@ describe('approval', () => {
     expect((await asks.findByRole('alert')).textContent).toContain('version 6 is newer; look at it again')
   })
 
-  test('is not offered where nothing waits, nor to who may only look', async () => {
+  test('is of the version that was seen when it was asked, and words typed meanwhile stay', async () => {
+    let version = 5
+    const changes = show({
+      spec: () => specDetail({ version }),
+      change: () => refused(409, 'version_conflict', 'version 6 is newer'),
+    })
+    await userEvent.click(await screen.findByRole('button', { name: 'Approve and go on to Design' }))
+    const asks = within(await dialog())
+    await userEvent.type(asks.getByLabelText(/Comment/), 'good')
+    version = 6
+    const approve = asks.getByRole('button', { name: 'Approve and go on to Design' })
+    await userEvent.click(approve)
+    await asks.findByRole('alert')
+    await screen.findByText('version 6')
+    await userEvent.click(approve)
+    await waitFor(() => expect(changes()).toHaveLength(2))
+    expect(changes().map(({ body }) => body)).toEqual([
+      { phase: 'requirements', version: 5, comment: 'good' },
+      { phase: 'requirements', version: 5, comment: 'good' },
+    ])
+  })
+
+  test('is not offered where nothing waits', async () => {
     show({ spec: () => specDetail({ status: 'executing', phases: [attempt('requirements', { state: 'running', score: null })] }) })
     expect(await screen.findByText('An agent works on it.')).toBeTruthy()
     await userEvent.keyboard('a')

@@ -62,7 +62,7 @@ export function SpecPage({ id, search, onSearch }: Props) {
           {/* On a narrow screen what has to be decided comes first, and what happened last. */}
           <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,24rem)] lg:grid-rows-[auto_1fr]">
             <div className="min-w-0 lg:col-start-2">
-              <Gate key={phase} spec={spec.data} phase={phase} />
+              <Gate spec={spec.data} phase={phase} />
             </div>
             <div className="flex min-w-0 flex-col gap-4 lg:col-start-1 lg:row-span-2 lg:row-start-1">
               <Views view={search.view} onSearch={onSearch} />

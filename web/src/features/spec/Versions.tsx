@@ -85,9 +85,8 @@ function Row({ version, before, isChosen, onChoose }: RowProps) {
       <span className="text-xs text-muted">
         <Ago at={version.created_at} />
       </span>
-      <Button aria-pressed={isChosen} onClick={onChoose}>
-        {isChosen ? 'Hide changes' : 'Changes'}
-        <span className="sr-only"> of version {version.version}</span>
+      <Button aria-expanded={isChosen} aria-label={`Changes of version ${version.version}`} onClick={onChoose}>
+        Changes
       </Button>
     </li>
   )
