@@ -652,7 +652,11 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Take in a spec that was written elsewhere */
+        /**
+         * Take in a spec that was written elsewhere
+         * @description A folder in the layout of Kiro or of spec-kit, or one JSON document. What it holds is judged like an agent's output; phases that
+         *     wait for a person wait here as well.
+         */
         post: operations["specs_import"];
         delete?: never;
         options?: never;
@@ -1711,6 +1715,17 @@ export interface components {
             /** Format: date-time */
             last_heartbeat?: string | null;
         };
+        /** @description A spec that was written elsewhere: a folder in the layout of Kiro or of spec-kit, or one JSON document. */
+        ImportSpec: {
+            /** @description What it says of files is held against this one's. */
+            project_id: components["schemas"]["ProjectId"];
+            /** @description In the place of the one that the files tell. */
+            title?: string | null;
+            /** @description By path or name, the text of each file. */
+            files: {
+                [key: string]: string;
+            };
+        };
         /** @description What was kept of a sandbox before it was removed. */
         Kept: {
             /**
@@ -2677,6 +2692,13 @@ export interface components {
             current_phase: components["schemas"]["SpecPhase"];
             message: string;
         };
+        /** @description A spec as files that people know. */
+        SpecFiles: {
+            /** @description By path from the root of a repository, the text of each. */
+            files: {
+                [key: string]: string;
+            };
+        };
         /**
          * @description Which phases a spec goes through.
          * @enum {string}
@@ -3014,26 +3036,6 @@ export interface components {
             name: string;
             role?: components["schemas"]["Role"] | null;
             sandbox_id?: components["schemas"]["SandboxId"] | null;
-        };
-        /** @description A spec as files that people know. */
-        SpecFiles: {
-            /** @description By path from the root of a repository, the text of each. */
-            files: {
-                [key: string]: string;
-            };
-        };
-        /**
-         * @description How a spec is laid out in files.
-         * @enum {string}
-         */
-        SpecLayout: "json" | "kiro" | "spec_kit";
-        /** @description A spec that was written elsewhere: a folder in the layout of Kiro or of spec-kit, or one JSON document. */
-        ImportSpec: {
-            project_id: components["schemas"]["ProjectId"];
-            title?: string | null;
-            files: {
-                [key: string]: string;
-            };
         };
     };
     responses: never;
@@ -8531,7 +8533,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description `json`, `kiro` or `spec_kit`. */
-                layout?: components["schemas"]["SpecLayout"];
+                layout?: "json" | "kiro" | "spec_kit";
             };
             header?: never;
             path: {

@@ -1,6 +1,6 @@
 // The API's words, by the names they have in its document.
 
-import type { components } from './schema'
+import type { components, paths } from './schema'
 
 type Schemas = components['schemas']
 
@@ -29,7 +29,7 @@ export type SpecDetail = Schemas['SpecDetail']
 export type SpecFlow = Schemas['SpecFlow']
 export type SpecFiles = Schemas['SpecFiles']
 export type SpecItem = Schemas['SpecItem']
-export type SpecLayout = Schemas['SpecLayout']
+export type SpecLayout = NonNullable<NonNullable<paths['/api/v1/specs/{id}/export']['get']['parameters']['query']>['layout']>
 export type SpecPhase = Schemas['SpecPhase']
 export type SpecStatus = Schemas['SpecStatus']
 export type SpecVersion = Schemas['SpecVersion']
