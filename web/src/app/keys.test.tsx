@@ -67,3 +67,20 @@ test('leaves a key to the button that has the focus', async () => {
   await userEvent.keyboard(' ')
   expect([play.mock.calls.length, press.mock.calls.length]).toEqual([1, 1])
 })
+
+test('the second key of a sequence is not taken alone by another table', async () => {
+  const [go, alone] = [vi.fn<() => void>(), vi.fn<() => void>()]
+  function Inner() {
+    useKeys({ x: alone })
+    return null
+  }
+  function Outer() {
+    useKeys({ 'g x': go })
+    return <Inner />
+  }
+  render(<Outer />)
+  await userEvent.keyboard('gx')
+  expect([go.mock.calls.length, alone.mock.calls.length]).toEqual([1, 0])
+  await userEvent.keyboard('x')
+  expect([go.mock.calls.length, alone.mock.calls.length]).toEqual([1, 1])
+})

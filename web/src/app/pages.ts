@@ -1,9 +1,9 @@
 // The pages that navigation, keys and palette lead to: each is named once.
 
-import { Bot, Box, Coins, Columns3, FolderGit2, House, ScrollText, Settings, Workflow, type LucideIcon } from 'lucide-react'
+import { Bot, Box, ClipboardList, Coins, Columns3, FolderGit2, House, ScrollText, Settings, Workflow, type LucideIcon } from 'lucide-react'
 
 export type NavPage = {
-  to: '/' | '/board' | '/graph' | '/sandboxes' | '/projects' | '/agents' | '/costs' | '/audit' | '/settings'
+  to: '/' | '/board' | '/specs' | '/graph' | '/sandboxes' | '/projects' | '/agents' | '/costs' | '/audit' | '/settings'
   label: string
   icon: LucideIcon
   keys: string
@@ -14,6 +14,7 @@ export type NavPage = {
 export const NAV: readonly NavPage[] = [
   { to: '/', label: 'Home', icon: House, keys: 'g d', isFirst: true },
   { to: '/board', label: 'Board', icon: Columns3, keys: 'g b', isFirst: true },
+  { to: '/specs', label: 'Specs', icon: ClipboardList, keys: 'g s' },
   { to: '/graph', label: 'Graph', icon: Workflow, keys: 'g g' },
   { to: '/sandboxes', label: 'Sandboxes', icon: Box, keys: 'g x', isFirst: true },
   { to: '/projects', label: 'Projects', icon: FolderGit2, keys: 'g p', isFirst: true },

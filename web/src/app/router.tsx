@@ -19,6 +19,7 @@ import { HomePage } from '../features/home/HomePage'
 import { asListSearch, type ListSearch } from '../features/sandbox/list'
 import { asSandboxSearch, type SandboxSearch } from '../features/sandbox/search'
 import { SignIn } from '../features/session/SignIn'
+import { asSpecListSearch, asSpecSearch, type SpecSearch } from '../features/spec/search'
 import { asBoardSearch, type BoardSearch } from '../features/task/board/search'
 import { asGraphSearch, type GraphSearch } from '../features/task/graph/search'
 import { asTaskSearch, type TaskSearch } from '../features/task/search'
@@ -42,6 +43,10 @@ const SandboxListPage = lazy(async () => ({ default: (await import('../features/
 const SandboxPage = lazy(async () => ({ default: (await import('../features/sandbox/SandboxPage')).SandboxPage }))
 const SettingsPage = lazy(async () => ({ default: (await import('../features/settings/SettingsPage')).SettingsPage }))
 const TaskPage = lazy(async () => ({ default: (await import('../features/task/TaskPage')).TaskPage }))
+
+const SpecListPage = lazy(async () => ({ default: (await import('../features/spec/SpecListPage')).SpecListPage }))
+const NewSpecPage = lazy(async () => ({ default: (await import('../features/spec/NewSpecPage')).NewSpecPage }))
+const SpecPage = lazy(async () => ({ default: (await import('../features/spec/SpecPage')).SpecPage }))
 
 const root = createRootRoute()
 
@@ -98,11 +103,11 @@ const sandbox = createRoute({
 const newTask = createRoute({
   getParentRoute: () => shell,
   path: '/sandboxes/new',
-  validateSearch: asNewTaskSearch,
+  validateSearch: asNewSearch,
   component: function NewTaskRoute() {
     const navigate = useNavigate()
     const onStarted = (id: string) => void navigate({ to: '/sandboxes/$id', params: { id } })
-    return <NewTaskPage project={asNewTaskSearch(newTask.useSearch()).project} onStarted={onStarted} />
+    return <NewTaskPage project={asNewSearch(newTask.useSearch()).project} onStarted={onStarted} />
   },
 })
 
@@ -225,6 +230,45 @@ const settingsSection = createRoute({
   },
 })
 
+const specs = createRoute({
+  getParentRoute: () => shell,
+  path: '/specs',
+  validateSearch: asSpecListSearch,
+  component: function SpecsRoute() {
+    const navigate = useNavigate({ from: '/specs' })
+    return (
+      <SpecListPage
+        search={asSpecListSearch(specs.useSearch())}
+        onSearch={(search) => void navigate({ search: asSpecListSearch(search), replace: true })}
+      />
+    )
+  },
+})
+
+const newSpec = createRoute({
+  getParentRoute: () => shell,
+  path: '/specs/new',
+  validateSearch: asNewSearch,
+  component: function NewSpecRoute() {
+    const navigate = useNavigate()
+    const onDone = (id: string) => void navigate({ to: '/specs/$id', params: { id } })
+    return <NewSpecPage project={asNewSearch(newSpec.useSearch()).project} onDone={onDone} />
+  },
+})
+
+const spec = createRoute({
+  getParentRoute: () => shell,
+  path: '/specs/$id',
+  validateSearch: asSpecSearch,
+  component: function SpecRoute() {
+    const navigate = useNavigate({ from: '/specs/$id' })
+    const { id } = spec.useParams()
+    const onSearch = (change: SpecSearch) =>
+      void navigate({ search: (before) => asSpecSearch({ ...before, ...change }), replace: true })
+    return <SpecPage key={id} id={id} search={asSpecSearch(spec.useSearch())} onSearch={onSearch} />
+  },
+})
+
 const unknown = createRoute({ getParentRoute: () => shell, path: '$', component: NotFound })
 
 const PAGES = [
@@ -240,6 +284,9 @@ const PAGES = [
   projects,
   newProject,
   project,
+  specs,
+  newSpec,
+  spec,
   agents,
   audit,
   costs,
@@ -266,7 +313,7 @@ session.subscribe(() => {
   void router.navigate({ to: '/login', search: here === '/' || here.startsWith('/login') ? {} : { next: here } })
 })
 
-function asNewTaskSearch({ project: id }: Record<string, unknown>): { project?: string } {
+function asNewSearch({ project: id }: Record<string, unknown>): { project?: string } {
   return typeof id === 'string' ? { project: id } : {}
 }
 

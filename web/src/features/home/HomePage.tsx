@@ -10,7 +10,7 @@ import { Page } from '../../ui/Page'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { Quiet, Section } from '../../ui/Section'
 import { Begin } from './Begin'
-import { anyProject, costsSince, heldTasks, liveSandboxes, tasksIn, wrongSandboxes } from './queries'
+import { anyProject, costsSince, heldTasks, liveSandboxes, tasksIn, waitingSpecs, wrongSandboxes } from './queries'
 import { Completed, Running, Wrong } from './rows'
 import { needs, Needs } from './Needs'
 
@@ -35,6 +35,10 @@ const CHANGES = {
     'TASK_WAITING',
     'TASK_RETRY_SCHEDULED',
     'PROJECT_CREATED',
+    'SPEC_PHASE_STARTED',
+    'SPEC_PHASE_JUDGED',
+    'SPEC_PHASE_DECIDED',
+    'SPEC_UPDATED',
   ],
 }
 
@@ -46,16 +50,17 @@ export function HomePage() {
   const pending = useQuery(tasksIn('pending'))
   const completed = useQuery(tasksIn('completed'))
   const wrong = useQuery(wrongSandboxes())
+  const gates = useQuery(waitingSpecs())
   const costs = useQuery(costsSince(today))
   const projects = useQuery(anyProject())
   const [acts, hear] = useActs((live.data?.items ?? []).map(({ id }) => id))
   useHomeStream(hear)
 
-  const all = [live, held, failed, pending, completed, wrong]
+  const all = [live, held, failed, pending, completed, wrong, gates]
   const error = all.find((query) => query.error)?.error
   const retry = () => all.forEach((query) => void query.refetch())
   const tasks = held.data?.items ?? []
-  const waiting = needs(tasks, pending.data?.items ?? [], failed.data?.items ?? [], acts)
+  const waiting = needs(tasks, pending.data?.items ?? [], failed.data?.items ?? [], acts, gates.data?.items ?? [])
   const isEmpty = [live, failed, pending, completed].every((query) => query.data?.items.length === 0)
 
   return (
@@ -105,7 +110,7 @@ export function HomePage() {
 function useHomeStream(hear: (event: LiveEvent) => boolean) {
   const queries = useQueryClient()
   const refetchLists = useAtMostEverySecond(() => {
-    for (const key of ['sandboxes', 'tasks', 'projects']) void queries.invalidateQueries({ queryKey: [key] })
+    for (const key of ['sandboxes', 'tasks', 'projects', 'specs']) void queries.invalidateQueries({ queryKey: [key] })
   })
   const refetchCosts = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['costs'] }))
   useLive(CHANGES, (event) => {

@@ -2,7 +2,7 @@
 
 import { queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
-import type { Sandbox, Task, TaskStatus } from '../../api/types'
+import type { Sandbox, Spec, Task, TaskStatus } from '../../api/types'
 
 type List<T> = { items: T[]; next?: string | null }
 const LIVE = 50
@@ -51,6 +51,15 @@ export function wrongSandboxes() {
         .toSorted(newestFirst)
         .slice(0, LATELY)
     },
+  })
+}
+
+/** Specs with a phase that a person has to approve. */
+export function waitingSpecs() {
+  return queryOptions({
+    queryKey: ['specs', 'home', 'waiting'],
+    queryFn: ({ signal }): Promise<List<Spec>> =>
+      ask(api.GET('/api/v1/specs', { params: { query: { status: 'waiting', archived: false, limit: TASKS } }, signal })),
   })
 }
 
