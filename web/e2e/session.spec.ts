@@ -2,7 +2,7 @@ import { expect, test } from './test'
 
 test('signing in, wrongly and rightly, and out again', async ({ page, server, watch }) => {
   watch.expect(/401.*\/api\/v1\/session\)/)
-  await page.goto('/tasks?status=failed')
+  await page.goto('/sandboxes/new?project=prj-1')
   await expect(page).toHaveURL(/\/login\?next=/)
   const token = page.getByLabel('Operator token')
   await token.fill('omoi_op_wrong')
@@ -11,15 +11,15 @@ test('signing in, wrongly and rightly, and out again', async ({ page, server, wa
 
   await token.fill(server.token)
   await page.getByRole('button', { name: 'Sign in' }).click()
-  await expect(page).toHaveURL(/\/tasks\?status=failed$/)
-  await expect(page.getByRole('heading', { level: 1 })).toHaveText('Tasks')
+  await expect(page).toHaveURL(/\/sandboxes\/new\?project=prj-1$/)
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('New task')
   // Neither in an address nor where a script could find it.
   const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie]))
   expect(kept).not.toContain(server.token)
 
   await page.getByRole('button', { name: 'Sign out' }).click()
   await expect(page.getByRole('heading', { name: 'Sign in to Omoi' })).toBeVisible()
-  await page.goto('/tasks')
+  await page.goto('/sandboxes')
   await expect(page).toHaveURL(/\/login/)
 })
 
@@ -39,6 +39,6 @@ test('a theme that is chosen is there before the next page is painted', async ({
   await page.goto('/projects')
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
   await page.getByRole('button', { name: 'Light theme' }).click()
-  await page.goto('/tasks', { waitUntil: 'commit' })
+  await page.goto('/sandboxes', { waitUntil: 'commit' })
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'light')
 })
