@@ -26,6 +26,8 @@ test('a page that loses its server says so, and catches up without a gap or a re
   await page.getByRole('button', { name: 'Send' }).click()
   await expect(page.getByText(/^Completed, unverified/).first()).toBeVisible()
 
+  // The last word on a sandbox.
+  await expect(events.getByText('Work kept')).toBeVisible()
   const stored = await server.events(sandbox)
   expect(stored.map((event) => event.seq)).toEqual(stored.map((_, index) => index + 1))
   await expect.poll(() => lastSeq(page)).toBe(stored.length)
