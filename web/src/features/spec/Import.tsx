@@ -51,8 +51,8 @@ export function Import({ projects, wanted, onDone }: FormProps) {
             className="w-full rounded border border-line-strong bg-sunken p-1 text-muted"
           />
           <p id={`${id}-hint`} className="text-xs text-muted">
-            The Markdown files of a folder of Kiro (requirements, design, tasks) or of spec-kit (spec, plan, tasks), or one
-            JSON document.
+            All files of a folder of Kiro (requirements, design, tasks) or of spec-kit (spec, plan, tasks), with omoi.json
+            where it is among them, or one JSON document.
           </p>
           {files.length > 0 && <p className="untrusted text-xs text-muted">{files.map(({ name }) => nameOf(name)).join(', ')}</p>}
         </div>

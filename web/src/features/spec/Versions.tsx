@@ -18,39 +18,30 @@ type Props = { id: string; chosen: number | undefined; onSearch: (change: SpecSe
 export function Versions({ id, chosen, onSearch }: Props) {
   const list = useInfiniteQuery(specVersions(id))
   const versions = list.data?.pages.flatMap((page) => page.items) ?? []
-  const at = versions.findIndex(({ version }) => version === chosen)
-  const after = versions[at]
-  const before = at < 0 ? undefined : versions[at + 1]
   return (
-    <>
-      <Section title="Versions">
-        {list.isPending && <Skeleton rows={4} label="Loading versions" />}
-        {list.error && <ErrorPanel error={list.error} onRetry={() => void list.refetch()} />}
-        <ul>
-          {versions.map((version, n) => (
-            <Row
-              key={version.version}
-              version={version}
-              before={versions[n + 1]}
-              isChosen={version.version === chosen}
-              onChoose={() => onSearch({ version: version.version === chosen ? undefined : version.version })}
-            />
-          ))}
-        </ul>
-        {list.hasNextPage && (
-          <div className="p-3">
-            <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-              {list.isFetchingNextPage ? 'Loading…' : 'Show older ones'}
-            </Button>
-          </div>
-        )}
-      </Section>
-      {after && (
-        <Section title={before ? `What version ${after.version} changed` : `Version ${after.version}`}>
-          <Changes key={after.version} id={id} before={before} after={after} />
-        </Section>
+    <Section title="Versions">
+      {list.isPending && <Skeleton rows={4} label="Loading versions" />}
+      {list.error && <ErrorPanel error={list.error} onRetry={() => void list.refetch()} />}
+      <ul>
+        {versions.map((version, n) => (
+          <Row
+            key={version.version}
+            id={id}
+            version={version}
+            before={versions[n + 1]}
+            isChosen={version.version === chosen}
+            onChoose={() => onSearch({ version: version.version === chosen ? undefined : version.version })}
+          />
+        ))}
+      </ul>
+      {list.hasNextPage && (
+        <div className="p-3">
+          <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            {list.isFetchingNextPage ? 'Loading…' : 'Show older ones'}
+          </Button>
+        </div>
       )}
-    </>
+    </Section>
   )
 }
 
@@ -69,9 +60,9 @@ const CAUSES: Record<string, string> = {
   failed: 'failed',
 }
 
-type RowProps = { version: SpecVersion; before: SpecVersion | undefined; isChosen: boolean; onChoose: () => void }
+type RowProps = { id: string; version: SpecVersion; before: SpecVersion | undefined; isChosen: boolean; onChoose: () => void }
 
-function Row({ version, before, isChosen, onChoose }: RowProps) {
+function Row({ id, version, before, isChosen, onChoose }: RowProps) {
   const isOurs = version.actor === 'advance'
   const phases = moved(before && snapshotOf(before), snapshotOf(version))
   return (
@@ -88,6 +79,11 @@ function Row({ version, before, isChosen, onChoose }: RowProps) {
       <Button aria-expanded={isChosen} aria-label={`Changes of version ${version.version}`} onClick={onChoose}>
         Changes
       </Button>
+      {isChosen && (
+        <div className="my-1 basis-full overflow-hidden rounded border border-line">
+          <Changes id={id} before={before} after={version} />
+        </div>
+      )}
     </li>
   )
 }

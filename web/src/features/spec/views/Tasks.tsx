@@ -16,7 +16,7 @@ export function Tasks({ spec, output }: { spec: SpecDetail; output: unknown }) {
     <>
       <div
         role="region"
-        aria-label="Tasks"
+        aria-label="Table of tasks"
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
         tabIndex={0}
         className="overflow-x-auto"
