@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    Context, agent, audit, config, db, demo, doctor, image, project, run, sandbox, serve, task, ticket,
-    token, verify_flow, whoami,
+    Context, agent, audit, config, db, demo, doctor, image, project, run, sandbox, serve, supervise, task,
+    ticket, token, verify_flow, whoami,
 };
 
 const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and hands back reviewed branches";
@@ -64,6 +64,7 @@ pub enum Command {
     Ticket(ticket::Args),
     Task(task::Args),
     Sandbox(sandbox::Args),
+    Supervise(supervise::Args),
     Image(image::Args),
     Agent(agent::Args),
     Whoami(whoami::Args),
@@ -94,6 +95,7 @@ impl Command {
             Self::Ticket(args) => args.run(cx).await,
             Self::Task(args) => args.run(cx).await,
             Self::Sandbox(args) => args.run(cx).await,
+            Self::Supervise(args) => args.run(cx).await,
             Self::Image(args) => args.run(cx).await,
             Self::Agent(args) => args.run(cx).await,
             Self::Whoami(args) => args.run(cx).await,

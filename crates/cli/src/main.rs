@@ -25,6 +25,7 @@ mod import;
 mod project;
 mod run;
 mod sandbox;
+mod supervise;
 mod task;
 mod ticket;
 mod verify_flow;

@@ -6,6 +6,8 @@ mod make;
 mod openhands;
 mod own;
 mod swe_agent;
+#[cfg(test)]
+mod tests;
 
 use omoi_protocol::event::StoredEvent;
 use serde_json::Value;

@@ -10,7 +10,8 @@ pub fn events(page: &Map<String, Value>) -> Vec<StoredEvent> {
     let mut make = Make::new();
     make.started("swe-agent", None);
     let history = page.get("history").and_then(Value::as_array);
-    let told = history.into_iter().flatten().find(|message| message["role"] == "user");
+    let told =
+        history.into_iter().flatten().find(|message| message["role"] == "user" && message["is_demo"] != true);
     if let Some(message) = told {
         make.told(&text(&message["content"]));
     }
