@@ -66,6 +66,8 @@ pub struct Scale {
     pub launches: usize,
     /// Sandboxes at once.
     pub crowd: usize,
+    /// Events of each of the runs that are watched.
+    pub watched_events: usize,
     #[serde(serialize_with = "seconds")]
     pub idle: Duration,
 }
@@ -87,6 +89,7 @@ impl Scale {
         spawns: 50,
         launches: 20,
         crowd: 50,
+        watched_events: 10_000,
         idle: Duration::from_secs(5),
     };
 
@@ -106,6 +109,7 @@ impl Scale {
         spawns: 5,
         launches: 3,
         crowd: 5,
+        watched_events: 500,
         idle: Duration::from_secs(1),
     };
 }

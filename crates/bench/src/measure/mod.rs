@@ -7,6 +7,7 @@ mod message;
 pub mod page;
 mod spawn;
 mod start;
+mod supervise;
 mod view;
 
 use std::{
@@ -27,7 +28,7 @@ use crate::{
 /// No measurement takes longer on one store.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(900);
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "ingest_single",
     "ingest_batch",
     "latency_256",
@@ -39,6 +40,7 @@ const NAMES: [&str; 11] = [
     "message",
     "claim",
     "spawn",
+    "supervise_rules",
 ];
 
 pub async fn all(mut args: Args) -> anyhow::Result<ExitCode> {
@@ -89,6 +91,7 @@ async fn one(name: &str, bench: &Bench, kind: Kind, report: &mut Report) -> anyh
         "message" => message::message(bench, kind, report).await,
         "claim" => claim::claim(bench, kind, report).await,
         "spawn" => spawn::spawn(bench, kind, report).await,
+        "supervise_rules" => supervise::rules(bench, kind, report).await,
         _ => unreachable!("names are checked"),
     }
 }

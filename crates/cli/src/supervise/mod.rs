@@ -1,6 +1,7 @@
 //! `omoi supervise`: supervision on recorded runs.
 
 mod labels;
+mod measure;
 mod replay;
 mod run;
 mod show;
@@ -19,6 +20,8 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     Replay(replay::Replay),
+    #[command(hide = true)]
+    Measure(measure::Measure),
     /// Print the policy that comes with the program
     Policy,
 }
@@ -27,6 +30,7 @@ impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         match self.verb {
             Verb::Replay(replay) => replay.run(cx).await,
+            Verb::Measure(measure) => measure.run(cx),
             Verb::Policy => cx.out.raw(omoi_server::domain::supervision::policy::DEFAULT),
         }
     }

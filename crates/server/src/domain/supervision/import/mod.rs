@@ -10,7 +10,7 @@ mod swe_agent;
 mod tests;
 
 use omoi_protocol::event::StoredEvent;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::trajectory::Charter;
 
@@ -58,7 +58,7 @@ pub fn read(name: &str, text: &str) -> Result<Run, Error> {
     let run = |format, charter, events| Run { name: name.to_owned(), format, charter, events };
     let run = match whole(text) {
         Some(Value::Array(list)) => run(Format::OpenHands, Charter::default(), openhands::events(&list)),
-        Some(Value::Object(page)) if page.contains_key("trajectory") => {
+        Some(Value::Object(page)) if is_swe_agent(&page) => {
             run(Format::SweAgent, Charter::default(), swe_agent::events(&page))
         }
         Some(Value::Object(page)) => match (page.get("history"), page.get("events")) {
@@ -80,6 +80,11 @@ pub fn read(name: &str, text: &str) -> Result<Run, Error> {
         return Err(Error::Empty { name: name.to_owned() });
     }
     Ok(run)
+}
+
+fn is_swe_agent(page: &Map<String, Value>) -> bool {
+    let speaks = |history: &Value| history[0].get("role").is_some();
+    page.contains_key("trajectory") || page.get("history").is_some_and(speaks)
 }
 
 /// A file that is one JSON value, and not one line of several.

@@ -15,8 +15,7 @@ pub fn events(page: &Map<String, Value>) -> Vec<StoredEvent> {
     if let Some(message) = told {
         make.told(&text(&message["content"]));
     }
-    let steps = page.get("trajectory").and_then(Value::as_array);
-    for (number, step) in steps.into_iter().flatten().enumerate() {
+    for (number, step) in steps(page).iter().enumerate() {
         if make.is_full() {
             break;
         }
@@ -32,24 +31,57 @@ pub fn events(page: &Map<String, Value>) -> Vec<StoredEvent> {
     make.done()
 }
 
-fn one(make: &mut Make, number: usize, step: &Value) {
-    let (id, action) = (format!("step-{number}"), step["action"].as_str().unwrap_or_default().trim());
-    make.said(step["thought"].as_str().unwrap_or_default(), None);
-    if action.is_empty() {
+struct Step {
+    thought: String,
+    action: String,
+    observation: String,
+    seconds: f64,
+}
+
+/// The steps as such, or, in files that are kept as demonstrations, out of the conversation.
+fn steps(page: &Map<String, Value>) -> Vec<Step> {
+    let own = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().trim().to_owned();
+    if let Some(list) = page.get("trajectory").and_then(Value::as_array) {
+        let step = |step: &Value| Step {
+            thought: own(step, "thought"),
+            action: own(step, "action"),
+            observation: text(&step["observation"]),
+            seconds: step["execution_time"].as_f64().unwrap_or(0.0),
+        };
+        return list.iter().map(step).collect();
+    }
+    let history = page.get("history").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let pairs =
+        history.windows(2).filter(|pair| pair[0]["role"] == "assistant" && pair[0]["action"].is_string());
+    let step = |pair: &[Value]| Step {
+        thought: own(&pair[0], "thought"),
+        action: own(&pair[0], "action"),
+        observation: text(&pair[1]["content"]),
+        seconds: 0.0,
+    };
+    pairs.map(step).collect()
+}
+
+fn one(make: &mut Make, number: usize, step: &Step) {
+    let id = format!("step-{number}");
+    make.said(&step.thought, None);
+    if step.action.is_empty() {
         return;
     }
-    make.call("Bash", &id, &json!({ "command": action }), None);
-    make.pass(step["execution_time"].as_f64().unwrap_or(0.0));
-    let observation = text(&step["observation"]);
-    let failed = fails(&observation);
-    make.result(&id, &observation, failed);
+    make.call("Bash", &id, &json!({ "command": step.action }), None);
+    make.pass(step.seconds);
+    let failed = fails(&step.observation);
+    make.result(&id, &step.observation, failed);
     if !failed {
-        edited(make, action);
+        edited(make, &step.action, &step.observation);
     }
 }
 
 /// The editor is a command, and its texts are words of it.
-fn edited(make: &mut Make, action: &str) {
+fn edited(make: &mut Make, action: &str, observation: &str) {
+    // The older editor changes the file that is open, and shows it.
+    let open =
+        observation.split_once("[File: ").and_then(|(_, rest)| rest.split_once(" (")).map(|(path, _)| path);
     for simple in shell::commands(action) {
         let word = |at: usize| simple.words.get(at).map_or("", String::as_str);
         let option = |name: &str| {
@@ -69,6 +101,13 @@ fn edited(make: &mut Make, action: &str) {
             }
             ("str_replace_editor" | "edit_anthropic", "insert") => {
                 make.edited(word(2), Some(""), option("--new_str"));
+            }
+            ("edit", _) => {
+                let range = simple.words.len() != 3;
+                let (old, new) = if range { ("", action) } else { (word(1), word(2)) };
+                open.into_iter().for_each(|path| make.edited(path, Some(old), Some(new)));
+                // What follows a range of lines is text.
+                return;
             }
             _ => {}
         }

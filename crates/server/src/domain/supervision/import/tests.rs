@@ -102,6 +102,31 @@ fn a_swe_agent_trajectory_is_read() {
 }
 
 #[test]
+fn a_demonstration_of_swe_agent_is_read_out_of_its_conversation() {
+    let said = |action: &str| json!({ "role": "assistant", "content": "I go on.", "thought": "I go on.", "action": action, "agent": "main" });
+    let saw = |content: &str| json!({ "role": "tool", "content": content, "agent": "main" });
+    let page = json!({ "history": [
+        { "role": "system", "content": "You are…" }, { "role": "user", "content": "Mend it", "agent": "main" },
+        said("open \"a.py\""), saw("[File: a.py (1 lines total)]\r\n1:x"),
+        said("edit 'x' 'x:'"), saw("Text replaced.\r\n[File: /repo/a.py (1 lines total)]\r\n1:x:"),
+        said("submit"), saw("diff --git a/a.py b/a.py"),
+    ] });
+    let run = read("demo.traj", &page.to_string()).unwrap();
+    assert_eq!(run.format, Format::SweAgent);
+    let edited: Vec<&str> = run
+        .events
+        .iter()
+        .filter(|event| event.event_type == "agent.file_edited")
+        .map(|event| event.event_data.get())
+        .collect();
+    assert!(
+        edited.len() == 1 && edited[0].contains("/repo/a.py") && edited[0].contains("-x\\n+x:"),
+        "{edited:?}"
+    );
+    assert_eq!(found(run), []);
+}
+
+#[test]
 fn an_openhands_trajectory_is_read() {
     let mut list = vec![
         json!({ "id": 0, "timestamp": "2025-01-01T10:00:00.000001", "source": "user", "action": "message", "args": { "content": "Mend it" } }),
