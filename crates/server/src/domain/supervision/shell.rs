@@ -102,7 +102,7 @@ fn skip_here_document(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, read
             .by_ref()
             .take_while(|c| {
                 ended = *c != '\n';
-                !(*c == '\n')
+                *c != '\n'
             })
             .collect();
         if line.trim() == mark || (ended && chars.peek().is_none()) {

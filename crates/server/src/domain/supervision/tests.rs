@@ -1,7 +1,12 @@
 //! The recorded runs in `tests/runs`, judged by the default policy: what is found there may not become worse. And the
 //! bounds that a trajectory keeps, whatever it is fed.
 
-use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    sync::{Arc, LazyLock},
+};
 
 use jiff::Timestamp;
 use omoi_protocol::{
@@ -34,7 +39,9 @@ struct Labelled {
     expect: Vec<Label>,
 }
 
-fn runs() -> Vec<(Run, Vec<Label>)> {
+static RUNS: LazyLock<Vec<(Run, Vec<Label>)>> = LazyLock::new(read_runs);
+
+fn read_runs() -> Vec<(Run, Vec<Label>)> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/runs");
     let mut names: Vec<String> = fs::read_dir(&root)
         .unwrap()
@@ -55,10 +62,10 @@ fn runs() -> Vec<(Run, Vec<Label>)> {
 
 fn score(policy: &Policy) -> (Score, BTreeMap<String, Replay>) {
     let (mut score, mut replays) = (Score::default(), BTreeMap::new());
-    for (run, labels) in runs() {
+    for (run, labels) in RUNS.iter() {
         let replayed = replay(&run.events, run.charter.clone(), policy);
-        score.add(&run.name, &run.events, &replayed, &labels).unwrap();
-        replays.insert(run.name, replayed);
+        score.add(&run.name, &run.events, &replayed, labels).unwrap();
+        replays.insert(run.name.clone(), replayed);
     }
     (score, replays)
 }
@@ -125,7 +132,7 @@ fn a_policy_that_makes_it_worse_does_not_pass() {
 #[test]
 fn what_is_found_does_not_depend_on_how_often_the_clock_is_looked_at() {
     let policy = Policy::shipped();
-    for (run, _) in runs() {
+    for (run, _) in RUNS.iter() {
         let mut guard = Guard::new(Arc::new(run.charter.clone()));
         let mut seen = 0;
         for event in &run.events {

@@ -125,13 +125,15 @@ pub fn words(text: &str) -> impl Iterator<Item = u64> {
     long.map(|word| hash(&word.to_lowercase())).filter(|word| !COMMON.contains(word))
 }
 
-/// Words that every sentence may have.
-const COMMON: [u64; 22] = {
+/// Words that every sentence may have, and those of mere approval.
+const COMMON: [u64; 44] = {
     let words = [
         "please", "also", "should", "would", "could", "this", "that", "with", "from", "have", "need", "make",
-        "just", "then", "when", "what", "your", "will", "must", "dont", "file", "files",
+        "just", "then", "when", "what", "your", "will", "must", "dont", "file", "files", "thanks", "thank",
+        "good", "great", "nice", "fine", "okay", "perfect", "looks", "look", "like", "well", "keep", "going",
+        "continue", "carry", "right", "sure", "agree", "done", "work", "working",
     ];
-    let (mut hashes, mut at) = ([0; 22], 0);
+    let (mut hashes, mut at) = ([0; 44], 0);
     while at < words.len() {
         hashes[at] = hash(words[at]);
         at += 1;

@@ -90,7 +90,7 @@ fn edited(make: &mut Make, action: &str, observation: &str) {
         };
         match (word(0), word(1)) {
             ("str_replace_editor" | "edit_anthropic", "create") => {
-                make.edited(word(2), None, option("--file_text"))
+                make.edited(word(2), None, option("--file_text"));
             }
             ("str_replace_editor" | "edit_anthropic", "str_replace") => {
                 make.edited(

@@ -170,7 +170,7 @@ fn what_is_no_run_is_refused_by_name() {
     for text in ["", "hello", "{}", "[1, 2]", "{\"a\": 1}\n{\"b\": 2}", "[]", "{\"trajectory\": 5}", "null"] {
         match read("x.json", text) {
             Err(error @ (Error::Unknown { .. } | Error::Empty { .. })) => {
-                assert!(error.to_string().contains("x.json"))
+                assert!(error.to_string().contains("x.json"));
             }
             Ok(run) => assert!(found(run).is_empty(), "{text}"),
             Err(error) => panic!("{text}: {error}"),

@@ -172,7 +172,7 @@ impl Reader<'_> {
                 .wrong("thresholds.budget_burn.share", format!("takes more than 0, up to 1, not {share}")));
         }
         let usd = value!(budget_burn.usd).unwrap_or(f64::MAX);
-        if !(usd > 0.0) {
+        if usd <= 0.0 || usd.is_nan() {
             return Err(self.wrong("thresholds.budget_burn.usd", format!("takes more than 0, not {usd}")));
         }
         let never = Duration::MAX;

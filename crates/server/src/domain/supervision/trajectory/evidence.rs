@@ -32,8 +32,8 @@ impl Evidence {
     }
 
     /// A program that the agent has written was run.
-    pub fn ran(&mut self, step: &Step, failed: bool) {
-        self.record(step.seq, &step.title, step.call, &[], failed);
+    pub fn ran(&mut self, step: &Step, file: u64, failed: bool) {
+        self.record(step.seq, &step.title, file, &[], failed);
     }
 
     pub fn checked(&mut self, name: &str, passed: bool, seq: i64) {
@@ -48,7 +48,7 @@ impl Evidence {
     fn record(&mut self, seq: i64, title: &str, runner: u64, targets: &[u64], failed: bool) {
         let about = |old: &Failing| {
             let apart = !old.targets.is_empty() && !targets.is_empty();
-            old.runner == runner && !(apart && !old.targets.iter().any(|one| targets.contains(one)))
+            old.runner == runner && (!apart || old.targets.iter().any(|one| targets.contains(one)))
         };
         self.failing.retain(|old| !about(old));
         if !failed {

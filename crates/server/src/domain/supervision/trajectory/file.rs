@@ -106,13 +106,13 @@ impl Files {
         self.list.iter()
     }
 
-    /// Whether a command speaks of one of them.
-    pub fn named_in(&self, command: &str) -> bool {
-        let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-        self.list.iter().any(|file| {
-            let name = name(&file.path);
-            name.len() >= 4 && command.contains(&name)
-        })
+    /// The one that a command speaks of.
+    pub fn named_in(&self, command: &str) -> Option<u64> {
+        let names = |file: &&Touched| {
+            let name = file.path.rsplit('/').next().unwrap_or_default();
+            name.len() >= 4 && command.contains(name)
+        };
+        self.list.iter().find(names).map(|file| file.hash)
     }
 
     pub fn heap_bytes(&self) -> usize {

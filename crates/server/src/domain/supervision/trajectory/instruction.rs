@@ -45,7 +45,12 @@ impl Instruction {
             at,
             from: clip(from, 80),
             text: clip(text.trim(), TEXT_CHARS),
-            needed: if new.len() >= 4 { 2 } else { new.len().min(1) },
+            // Of a word or two nothing can be expected.
+            needed: match new.len() {
+                0..3 => 0,
+                3 => 1,
+                _ => 2,
+            },
             words: new,
             seen: Vec::new(),
             avoid: avoided(text),
@@ -179,7 +184,9 @@ mod tests {
         assert!(!one.is_heard());
         hear([&mut one].into_iter(), "def test_empty(self): suite");
         assert!(one.is_heard());
-        assert!(told("ok").is_heard(), "nothing can be expected of it");
+        for text in ["ok", "Thanks, that looks good, continue like this.", "What are you doing?"] {
+            assert!(told(text).is_heard(), "nothing can be expected of {text}");
+        }
     }
 
     #[test]

@@ -299,10 +299,10 @@ impl Trajectory {
         let pair = step.pair().unwrap_or_default();
         // What only fails in another way is no news.
         let news = !failed && self.seen.note(if step.edits { pair } else { hash_both(pair, 1) });
-        match &step.test {
-            Some(test) => self.evidence.tried(&step, test, text, failed),
-            None if self.files.named_in(&step.title) && runs(&step.title) => self.evidence.ran(&step, failed),
-            None => {}
+        match (&step.test, self.files.named_in(&step.title)) {
+            (Some(test), _) => self.evidence.tried(&step, test, text, failed),
+            (None, Some(file)) if runs(&step.title) => self.evidence.ran(&step, file, failed),
+            (None, _) => {}
         }
         if failed {
             if let Some((error, shown)) = error_of(text) {

@@ -157,7 +157,13 @@ fn test(words: &[String]) -> Option<Test> {
     let targets = words[skipped.min(words.len())..]
         .iter()
         .filter(|word| !word.starts_with('-') && **word != "discover");
-    Some(Test { runner: hash(program), targets: targets.take(8).map(|word| hash(word)).collect() })
+    let runner = match program {
+        // However they are run, they are the same tests.
+        "pytest" | "tox" | "nox" | "nosetests" => "python",
+        "npx" | "yarn" | "pnpm" | "bun" | "jest" | "vitest" | "mocha" | "node" => "npm",
+        other => other,
+    };
+    Some(Test { runner: hash(runner), targets: targets.take(8).map(|word| hash(word)).collect() })
 }
 
 fn names_test(script: &str) -> bool {
