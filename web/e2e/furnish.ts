@@ -12,6 +12,8 @@ export type Furnished = {
   done: string
   broken: string
   live: string
+  /** One that nobody has begun. */
+  spec: string
 }
 
 export async function furnish(server: Server): Promise<Furnished> {
@@ -23,6 +25,8 @@ export async function furnish(server: Server): Promise<Furnished> {
   const ticket = { project_id: project, title: 'Customers see prices in their own currency' }
   answer(await server.api.POST('/api/v1/tickets', { body: ticket as never }))
   answer(await server.api.POST('/api/v1/agents', { body: { name: 'laptop', agent_type: 'worker', capabilities: ['python'] } }))
+  const idea = { project_id: project, title: 'Gift vouchers', description: 'Customers pay with vouchers.' }
+  const spec = answer(await server.api.POST('/api/v1/specs', { body: idea as never }))
   await settled(server, done.task, 'completed')
   await settled(server, broken.task, 'failed')
   await settled(server, live.task, 'running')
@@ -34,6 +38,7 @@ export async function furnish(server: Server): Promise<Furnished> {
     done: done.sandbox,
     broken: broken.sandbox,
     live: live.sandbox,
+    spec: spec.id,
   }
 }
 

@@ -71,6 +71,8 @@ pub struct Scale {
     pub ticks: usize,
     /// Sandboxes that dispatch orders.
     pub orders: usize,
+    /// Events of each of the runs that are watched.
+    pub watched_events: usize,
     #[serde(serialize_with = "seconds")]
     pub idle: Duration,
 }
@@ -95,6 +97,7 @@ impl Scale {
         live: 1000,
         ticks: 100,
         orders: 300,
+        watched_events: 10_000,
         idle: Duration::from_secs(5),
     };
 
@@ -117,6 +120,7 @@ impl Scale {
         live: 100,
         ticks: 10,
         orders: 30,
+        watched_events: 500,
         idle: Duration::from_secs(1),
     };
 }

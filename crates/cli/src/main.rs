@@ -26,6 +26,7 @@ mod project;
 mod run;
 mod sandbox;
 mod spec;
+mod supervise;
 mod task;
 mod ticket;
 mod verify_flow;

@@ -292,6 +292,59 @@ words! {
 
     /// What becomes of a task when one it depends on fails or is cancelled.
     DependencyPolicy, "dependency policy" { Block = "block", Skip = "skip", Fail = "fail" }
+
+    /// What supervision can find in the work of an agent.
+    FindingKind, "kind of finding" {
+        /// The same call with the same result, again and again.
+        RepeatedAction = "repeated_action",
+        /// The same few calls in turn.
+        AlternatingActions = "alternating_actions",
+        /// One error that several tries have not changed.
+        SameError = "same_error",
+        /// A file that goes back and forth between the same contents.
+        EditUndo = "edit_undo",
+        /// Nothing new comes of what is done, or nothing is done at all.
+        NoProgress = "no_progress",
+        /// Changes outside of the files that the task declares.
+        Drift = "drift",
+        /// What a person said is not followed.
+        IgnoredInstruction = "ignored_instruction",
+        UnansweredQuestion = "unanswered_question",
+        ForbiddenCommand = "forbidden_command",
+        /// Tests that check less than before.
+        TestWeakening = "test_weakening",
+        /// Money or tokens spent for nothing.
+        BudgetBurn = "budget_burn",
+        RunawaySubagents = "runaway_subagents",
+        /// It says that it works, and the last that was seen of it is a failure.
+        FalseClaim = "false_claim",
+    }
+
+    FindingSeverity, "severity" { Notice = "notice", Warning = "warning", Critical = "critical" }
+
+    /// What supervision does about a finding, from the mildest on.
+    Intervention, "intervention" {
+        /// Writes it down.
+        Note = "note",
+        /// Tells the agent, which goes on.
+        Nudge = "nudge",
+        /// Asks a person.
+        Ask = "ask",
+        /// Stops the turn and tells the agent what to do.
+        Interrupt = "interrupt",
+        /// Stops the turn until a person lets it go on.
+        Pause = "pause",
+        Terminate = "terminate",
+    }
+
+    /// How far supervision goes by itself.
+    Steering, "steering" {
+        /// Findings are written down.
+        Off = "off",
+        /// Interventions wait for a person.
+        Suggest = "suggest",
+        On = "on",
+    }
 }
 
 impl TaskStatus {

@@ -6,6 +6,7 @@ mod dispatch;
 mod ingest;
 mod message;
 pub mod page;
+mod rules;
 mod spawn;
 mod start;
 mod supervise;
@@ -29,7 +30,7 @@ use crate::{
 /// No measurement takes longer on one store.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(900);
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "ingest_single",
     "ingest_batch",
     "latency_256",
@@ -43,6 +44,7 @@ const NAMES: [&str; 13] = [
     "spawn",
     "supervise",
     "dispatch",
+    "supervise_rules",
 ];
 
 pub async fn all(mut args: Args) -> anyhow::Result<ExitCode> {
@@ -95,6 +97,7 @@ async fn one(name: &str, bench: &Bench, kind: Kind, report: &mut Report) -> anyh
         "spawn" => spawn::spawn(bench, kind, report).await,
         "supervise" => supervise::supervised(bench, kind, report).await,
         "dispatch" => dispatch::dispatched(bench, kind, report).await,
+        "supervise_rules" => rules::rules(bench, kind, report).await,
         _ => unreachable!("names are checked"),
     }
 }

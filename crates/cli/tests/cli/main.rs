@@ -16,5 +16,6 @@ mod local;
 mod run;
 mod sandbox;
 mod served;
+mod supervise;
 mod task;
 mod verify_flow;

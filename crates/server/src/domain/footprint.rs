@@ -55,6 +55,12 @@ impl Footprint {
     }
 }
 
+/// Whether a path fits one of these globs.
+pub fn covers(globs: &[String], path: &str) -> bool {
+    let path = literal(path);
+    globs.iter().any(|glob| meet(&parse(glob), &path))
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     Char(char),

@@ -29,6 +29,7 @@ pub mod dispatch;
 pub mod idle;
 pub mod limit;
 pub mod restart;
+pub mod supervision;
 
 pub mod budget;
 pub mod egress;

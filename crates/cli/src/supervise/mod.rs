@@ -1,0 +1,37 @@
+//! `omoi supervise`: supervision on recorded runs.
+
+mod labels;
+mod measure;
+mod replay;
+mod run;
+mod show;
+
+use anyhow::Result;
+
+use crate::Context;
+
+/// See what supervision makes of recorded runs
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Replay(replay::Replay),
+    #[command(hide = true)]
+    Measure(measure::Measure),
+    /// Print the policy that comes with the program
+    Policy,
+}
+
+impl Args {
+    pub async fn run(self, cx: &Context) -> Result<()> {
+        match self.verb {
+            Verb::Replay(replay) => replay.run(cx).await,
+            Verb::Measure(measure) => measure.run(cx),
+            Verb::Policy => cx.out.raw(omoi_server::domain::supervision::policy::DEFAULT),
+        }
+    }
+}

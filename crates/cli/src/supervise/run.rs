@@ -1,0 +1,79 @@
+//! A run to be replayed: a sandbox, whose events the server has, or a file.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use omoi_client::{Client, EventQuery};
+use omoi_protocol::{SandboxId, event::StoredEvent, task::Task};
+use omoi_server::domain::supervision::{
+    import::{self, EVENTS_MAX, FILE_BYTES_MAX},
+    trajectory::Charter,
+};
+
+use crate::{
+    connect::Connect,
+    failure::{NOT_FOUND, Stop, USAGE},
+};
+
+const PAGE: usize = 500;
+
+pub struct Run {
+    pub name: String,
+    pub charter: Charter,
+    pub events: Vec<StoredEvent>,
+}
+
+impl Run {
+    /// A file goes before a sandbox of the same name.
+    pub async fn read(of: &str, connect: &Connect) -> Result<Self> {
+        let path = Path::new(of);
+        if path.is_file() {
+            return Self::file(path);
+        }
+        let id: SandboxId = of.parse().ok().filter(|_| !of.contains(['/', '.'])).ok_or_else(|| {
+            Stop::new(NOT_FOUND, format!("{of} is neither a file nor the id of a sandbox"))
+                .hint("`omoi sandbox list` shows sandboxes")
+        })?;
+        Self::sandbox(&id, &connect.client()?).await
+    }
+
+    fn file(path: &Path) -> Result<Self> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let bytes = path.metadata().map_or(0, |file| file.len());
+        if bytes > FILE_BYTES_MAX as u64 {
+            return Err(
+                Stop::new(USAGE, format!("{} has more than {FILE_BYTES_MAX} bytes", path.display())).into()
+            );
+        }
+        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let run = import::read(&path.display().to_string(), &String::from_utf8_lossy(&text));
+        let run = run.map_err(|error| Stop::new(USAGE, error.to_string()))?;
+        Ok(Self { name, charter: run.charter, events: run.events })
+    }
+
+    async fn sandbox(id: &SandboxId, client: &Client) -> Result<Self> {
+        let mut events: Vec<StoredEvent> = Vec::new();
+        loop {
+            let after = Some(events.last().map_or(0, |event| event.seq));
+            let query = EventQuery { after, limit: Some(PAGE), ..EventQuery::default() };
+            let mut page = client.event_list(id, &query).await?.events;
+            page.sort_by_key(|event| event.seq);
+            let last = page.len() < PAGE;
+            events.append(&mut page);
+            if last || events.len() >= EVENTS_MAX {
+                break;
+            }
+        }
+        // One that somebody attached without a task has agreed to nothing.
+        let charter =
+            client.sandbox_task(id).await.map_or_else(|_| Charter::default(), |task| charter(&task));
+        Ok(Self { name: id.to_string(), charter, events })
+    }
+}
+
+fn charter(task: &Task) -> Charter {
+    let amount = |key: &str| task.execution_config.get(key).and_then(serde_json::Value::as_f64);
+    let budgets = ["max_total_cost_usd", "max_budget_usd", "budget_usd"];
+    let budget_usd = budgets.iter().filter_map(|key| amount(key)).filter(|usd| *usd > 0.0).reduce(f64::min);
+    Charter { owned_files: task.owned_files.clone(), budget_usd }
+}

@@ -1,0 +1,24 @@
+//! Supervision of one sandbox, as rules: what its events come to (`trajectory`), what is wrong with that (`detect`), what
+//! to do about it (`policy`, `decide`), and how good that is on recorded runs (`replay`, `score`).
+//!
+//! All of it is a function of events, a policy and the time that is passed in. What runs live and what is replayed on
+//! recordings is the same code, event by event, so a verdict does not depend on how events came in batches.
+
+pub mod shell;
+pub mod sign;
+mod text;
+pub mod trajectory;
+
+pub mod detect;
+pub mod finding;
+pub mod guard;
+
+pub mod decide;
+pub mod policy;
+
+pub mod import;
+pub mod replay;
+pub mod score;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,249 @@
+//! What one event tells supervision. Only the fields that some rule reads are taken out of an event's data; the long
+//! ones that none reads (whole diffs, output as it comes) are passed over. Data that does not fit its type tells nothing.
+
+use omoi_protocol::event::{EventKind, StoredEvent, is_work};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sign {
+    Began {
+        goal: String,
+        mode: String,
+    },
+    Goal(String),
+    /// A text of the agent; `parent` is the call that a helper works for.
+    Said {
+        text: String,
+        parent: Option<String>,
+    },
+    Call(Call),
+    Result {
+        id: String,
+        text: String,
+        failed: bool,
+    },
+    Edited(Edit),
+    HelperAsked {
+        id: String,
+        prompt: String,
+    },
+    HelperDone {
+        id: String,
+    },
+    /// A message is in front of the agent.
+    Told {
+        text: String,
+        from: String,
+        kind: String,
+    },
+    /// The agent has halted; `text` is what it says of it.
+    Halted {
+        text: Option<String>,
+    },
+    Waiting,
+    Ended {
+        success: Option<bool>,
+        text: Option<String>,
+        tests_passed: Option<bool>,
+        usd: Option<f64>,
+    },
+    Checked {
+        name: String,
+        passed: bool,
+    },
+    Pushed,
+    Spent {
+        usd: f64,
+        tokens: u64,
+    },
+    OverBudget,
+    Beat {
+        cpu_seconds: Option<f64>,
+        io_bytes: Option<f64>,
+        status: Option<String>,
+    },
+    /// Work of a kind that no rule looks into.
+    Work,
+    Nothing,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Call {
+    pub id: String,
+    pub tool: String,
+    pub parent: Option<String>,
+    /// The whole input as JSON.
+    pub input: String,
+    /// Of a shell.
+    pub command: Option<String>,
+    pub path: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Edit {
+    pub path: String,
+    pub previous_path: Option<String>,
+    pub created: bool,
+    pub deleted: bool,
+    pub diff: String,
+}
+
+impl Sign {
+    pub fn of(event: &StoredEvent) -> Self {
+        let Some(kind) = EventKind::of(&event.event_type) else { return Self::or_work(event) };
+        let read = || serde_json::from_str::<Fields<'_>>(event.event_data.get()).ok();
+        match kind {
+            // Long, frequent, and told again by what follows them.
+            EventKind::CommandOutput | EventKind::AgentToolCompleted | EventKind::AgentAssistantMessage => {
+                Self::Work
+            }
+            _ => read().map_or(Self::Nothing, |fields| fields.sign(kind)).or(event),
+        }
+    }
+
+    fn or(self, event: &StoredEvent) -> Self {
+        if self == Self::Nothing { Self::or_work(event) } else { self }
+    }
+
+    fn or_work(event: &StoredEvent) -> Self {
+        if is_work(&event.event_type) { Self::Work } else { Self::Nothing }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Fields<'a> {
+    task: Option<String>,
+    mode: Option<String>,
+    goal: Option<String>,
+    content: Option<String>,
+    turn: Option<u64>,
+    tool: Option<String>,
+    tool_use_id: Option<String>,
+    parent_tool_use_id: Option<String>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    result: Option<String>,
+    is_error: Option<bool>,
+    file_path: Option<String>,
+    previous_path: Option<String>,
+    change_type: Option<String>,
+    diff_preview: Option<String>,
+    subagent_prompt: Option<String>,
+    message_type: Option<String>,
+    sender_id: Option<String>,
+    success: Option<bool>,
+    final_output: Option<String>,
+    tests_passed: Option<bool>,
+    cost_usd: Option<f64>,
+    name: Option<String>,
+    passed: Option<bool>,
+    input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+    cache_write_tokens: Option<u64>,
+    cpu_seconds: Option<f64>,
+    io_bytes: Option<f64>,
+    status: Option<String>,
+    error: Option<String>,
+}
+
+/// The fields of inputs that tools of several makers share.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Input {
+    command: Option<String>,
+    cmd: Option<String>,
+    file_path: Option<String>,
+    path: Option<String>,
+}
+
+impl Fields<'_> {
+    fn sign(self, kind: EventKind) -> Sign {
+        use EventKind as K;
+        match kind {
+            K::AgentStarted => {
+                Sign::Began { goal: self.task.unwrap_or_default(), mode: self.mode.unwrap_or_default() }
+            }
+            K::ContinuousStarted => Sign::Goal(self.goal.unwrap_or_default()),
+            K::AgentUserMessage if self.turn.unwrap_or(0) == 0 => {
+                Sign::Goal(self.content.unwrap_or_default())
+            }
+            K::AgentMessage | K::AgentTextOutput | K::AgentResponse => {
+                Sign::Said { text: self.content.unwrap_or_default(), parent: self.parent_tool_use_id }
+            }
+            K::AgentToolUse | K::AgentSkillInvoked => Sign::Call(self.call()),
+            K::AgentSubagentInvoked => Sign::HelperAsked {
+                id: self.tool_use_id.unwrap_or_default(),
+                prompt: self.subagent_prompt.unwrap_or_default(),
+            },
+            K::AgentSubagentCompleted => Sign::HelperDone { id: self.tool_use_id.unwrap_or_default() },
+            K::AgentToolResult | K::AgentUserToolResult => Sign::Result {
+                id: self.tool_use_id.unwrap_or_default(),
+                text: self.result.unwrap_or_default(),
+                failed: self.is_error.unwrap_or(false),
+            },
+            K::AgentFileEdited => self.edited(),
+            K::AgentMessageInjected => Sign::Told {
+                text: self.content.unwrap_or_default(),
+                from: self.sender_id.unwrap_or_default(),
+                kind: self.message_type.unwrap_or_default(),
+            },
+            K::AgentTurnComplete => Sign::Halted { text: None },
+            K::AgentResult => Sign::Halted { text: self.result },
+            K::AgentWaiting | K::AgentInterrupted => Sign::Waiting,
+            K::AgentCompleted => Sign::Ended {
+                success: self.success,
+                text: self.final_output,
+                tests_passed: self.tests_passed,
+                usd: self.cost_usd,
+            },
+            K::AgentFailed => {
+                Sign::Ended { success: Some(false), text: self.error, tests_passed: None, usd: self.cost_usd }
+            }
+            K::SandboxFailed | K::SandboxLost | K::SandboxTerminated | K::AgentShutdown => {
+                Sign::Ended { success: None, text: None, tests_passed: None, usd: None }
+            }
+            K::CheckCompleted => {
+                Sign::Checked { name: self.name.unwrap_or_default(), passed: self.passed.unwrap_or(false) }
+            }
+            K::WorkspacePushed => Sign::Pushed,
+            K::ModelCall => {
+                let tokens = [self.input_tokens, self.output_tokens, self.cache_write_tokens];
+                Sign::Spent {
+                    usd: self.cost_usd.unwrap_or(0.0),
+                    tokens: tokens.into_iter().flatten().fold(0, u64::saturating_add),
+                }
+            }
+            K::BudgetExceeded => Sign::OverBudget,
+            K::AgentHeartbeat | K::BareHeartbeat | K::SpecHeartbeat => {
+                Sign::Beat { cpu_seconds: self.cpu_seconds, io_bytes: self.io_bytes, status: self.status }
+            }
+            _ => Sign::Nothing,
+        }
+    }
+
+    fn call(self) -> Call {
+        let raw = self.input.map(RawValue::get).unwrap_or("{}");
+        let input: Input = serde_json::from_str(raw).unwrap_or_default();
+        Call {
+            id: self.tool_use_id.unwrap_or_default(),
+            tool: self.tool.unwrap_or_default(),
+            parent: self.parent_tool_use_id,
+            input: raw.to_owned(),
+            command: input.command.or(input.cmd),
+            path: input.file_path.or(input.path),
+        }
+    }
+
+    fn edited(self) -> Sign {
+        let change = self.change_type.unwrap_or_default();
+        Sign::Edited(Edit {
+            path: self.file_path.unwrap_or_default(),
+            previous_path: self.previous_path,
+            created: change == "created",
+            deleted: change == "deleted",
+            diff: self.diff_preview.unwrap_or_default(),
+        })
+    }
+}

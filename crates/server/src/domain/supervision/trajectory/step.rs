@@ -1,0 +1,198 @@
+//! Calls of tools and what came of them: the newest, each known by what was asked and what was answered.
+
+use jiff::Timestamp;
+
+use super::super::{
+    shell,
+    sign::Call,
+    text::{Ring, hash, hash_both, hash_result, line},
+};
+
+pub const STEPS: usize = 32;
+const TITLE_CHARS: usize = 120;
+
+/// A call, and its result once there is one.
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub seq: i64,
+    pub at: Timestamp,
+    /// Which of all calls it is.
+    pub number: u64,
+    id: u64,
+    /// Whose call it is: 0 for the agent's own, else the helper's.
+    pub lane: u64,
+    /// What was asked, and of which tool.
+    pub call: u64,
+    pub title: String,
+    /// It waits before it looks, as who polls does.
+    pub polls: bool,
+    /// It writes a file by itself, as opposed to a command that may.
+    pub edits: bool,
+    pub test: Option<Test>,
+    pub outcome: Outcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Open,
+    Ok { result: u64 },
+    Failed { result: u64 },
+}
+
+/// A command that tries whether things work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Test {
+    pub runner: u64,
+    /// The files or tests it is about; none for all of them.
+    pub targets: Vec<u64>,
+}
+
+impl Step {
+    /// What was asked and what came of it; none while nothing did.
+    pub fn pair(&self) -> Option<u64> {
+        match self.outcome {
+            Outcome::Open => None,
+            Outcome::Ok { result } | Outcome::Failed { result } => Some(hash_both(self.call, result)),
+        }
+    }
+
+    pub fn has_failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed { .. })
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Steps {
+    ring: Ring<Step, STEPS>,
+    pub count: u64,
+    /// With a result, and none that waits.
+    pub completed: u64,
+}
+
+impl Steps {
+    pub fn call(&mut self, call: &Call, seq: i64, at: Timestamp) {
+        self.count += 1;
+        let asked = match &call.command {
+            // What a command is for is told anew each time; what it does is what counts.
+            Some(command) => hash(command.trim()),
+            None => hash(&call.input),
+        };
+        let run = call.command.as_deref().map(shell::commands).unwrap_or_default();
+        let what = call.command.as_deref().or(call.path.as_deref()).unwrap_or(&call.input);
+        self.ring.push(Step {
+            seq,
+            at,
+            number: self.count,
+            id: hash(&call.id),
+            lane: call.parent.as_deref().map_or(0, hash),
+            call: hash_both(hash(&call.tool), asked),
+            title: line(&format!("{} {what}", call.tool), TITLE_CHARS),
+            polls: run.iter().any(|one| matches!(one.words[0].as_str(), "sleep" | "wait" | "watch")),
+            edits: matches!(call.tool.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit"),
+            test: run.iter().find_map(|one| test(&one.words)),
+            outcome: Outcome::Open,
+        });
+    }
+
+    /// The step that a result belongs to, if it is still known.
+    pub fn result(&mut self, id: &str, text: &str, failed: bool) -> Option<&Step> {
+        let id = hash(id);
+        let open = |step: &&mut Step| step.id == id && step.outcome == Outcome::Open;
+        let step = self.ring.iter_mut().rev().find(open)?;
+        let result = hash_result(text);
+        step.outcome = if failed { Outcome::Failed { result } } else { Outcome::Ok { result } };
+        // Whoever waits is not at work.
+        self.completed += u64::from(!step.polls);
+        Some(step)
+    }
+
+    /// Oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Step> {
+        self.ring.iter()
+    }
+
+    /// Completed ones of whoever made the last, after this event, newest first.
+    pub fn since(&self, seq: i64) -> impl Iterator<Item = &Step> {
+        let lane =
+            self.ring.iter().rev().find(|step| step.outcome != Outcome::Open).map_or(0, |step| step.lane);
+        self.ring
+            .iter()
+            .rev()
+            .filter(move |step| step.outcome != Outcome::Open && step.lane == lane && step.seq > seq)
+    }
+
+    pub fn heap_bytes(&self) -> usize {
+        let texts = |step: &Step| {
+            step.title.capacity()
+                + step.test.as_ref().map_or(0, |test| test.targets.capacity() * size_of::<u64>())
+        };
+        self.ring.heap_bytes() + self.ring.iter().map(texts).sum::<usize>()
+    }
+}
+
+/// Whether the words of a command run tests.
+fn test(words: &[String]) -> Option<Test> {
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let program = word(0).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let skipped = match (program, word(1), word(2)) {
+        (
+            "pytest" | "tox" | "nox" | "jest" | "vitest" | "mocha" | "rspec" | "phpunit" | "ctest"
+            | "nosetests",
+            ..,
+        ) => 1,
+        ("python", "-m", "pytest" | "unittest" | "nose" | "doctest") => 3,
+        ("cargo", "test" | "nextest" | "check" | "clippy", _) => 2,
+        ("go", "test" | "vet", _)
+        | (
+            "npm" | "yarn" | "pnpm" | "make" | "just" | "mvn" | "gradle" | "deno" | "bun",
+            "test" | "check",
+            _,
+        ) => 2,
+        ("npm" | "yarn" | "pnpm" | "bun", "run", script) if script.contains("test") => 3,
+        ("npx", "jest" | "vitest" | "mocha" | "tsc" | "playwright", _) => 2,
+        (script, ..) if script.contains("test") && (script.ends_with(".sh") || script.ends_with(".py")) => 1,
+        ("python" | "sh" | "bash" | "node", script, _) if names_test(script) => 1,
+        _ => return None,
+    };
+    let targets = words[skipped.min(words.len())..]
+        .iter()
+        .filter(|word| !word.starts_with('-') && **word != "discover");
+    let runner = match program {
+        // However they are run, they are the same tests.
+        "pytest" | "tox" | "nox" | "nosetests" => "python",
+        "npx" | "yarn" | "pnpm" | "bun" | "jest" | "vitest" | "mocha" | "node" => "npm",
+        other => other,
+    };
+    Some(Test { runner: hash(runner), targets: targets.take(8).map(|word| hash(word)).collect() })
+}
+
+fn names_test(script: &str) -> bool {
+    let name = script.rsplit('/').next().unwrap_or_default();
+    name.starts_with("test") || name.contains("_test.") || name.contains(".test.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_run_tests_are_known() {
+        let table = [
+            ("python3 -m unittest", Some(0)),
+            ("python3 -m unittest tests.test_price", Some(1)),
+            ("cd x && python3.11 -m pytest -q tests/test_a.py 2>&1 | tail -3", Some(2)),
+            ("cargo test -p shop", Some(1)),
+            ("make test", Some(0)),
+            ("npm run test:unit", Some(0)),
+            ("./run_tests.sh", Some(0)),
+            ("python3 tests/test_price.py", Some(1)),
+            ("ls tests", None),
+            ("grep -rn pytest .", None),
+            ("python3 shop.py", None),
+        ];
+        for (command, targets) in table {
+            let found = shell::commands(command).iter().find_map(|one| test(&one.words));
+            assert_eq!(found.map(|test| test.targets.len()), targets, "{command}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+"""Names as they stand in addresses."""
+
+
+def slug(name):
+    return name.lower().replace(" ", "_")
