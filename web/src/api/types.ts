@@ -1,21 +1,38 @@
 // The API's words, by the names they have in its document.
 
-import type { components } from './schema'
+import type { components, paths } from './schema'
 
 type Schemas = components['schemas']
 
+export type CoverageRow = Schemas['CoverageRow']
+export type CoverageTask = Schemas['CoverageTask']
 export type Dependencies = Schemas['Dependencies']
+export type Finding = Schemas['Finding']
 export type LiveEvent = Schemas['LiveEvent']
 export type Message = Schemas['Message']
 export type MessageState = Schemas['MessageState']
 export type MessageType = Schemas['MessageType']
 export type NewTask = Schemas['NewTask']
+export type PhaseAttempt = Schemas['PhaseAttempt']
+export type PhaseComment = Schemas['PhaseComment']
+export type PhaseDetail = Schemas['PhaseDetail']
+export type PhaseState = Schemas['PhaseState']
 export type Project = Schemas['Project']
 export type ProjectPatch = Schemas['ProjectPatch']
 export type Role = Schemas['Role']
 export type Sandbox = Schemas['Sandbox']
 export type SandboxStatus = Schemas['SandboxStatus']
 export type Session = Schemas['Session']
+export type Spec = Schemas['Spec']
+export type SpecCoverage = Schemas['SpecCoverage']
+export type SpecDetail = Schemas['SpecDetail']
+export type SpecFlow = Schemas['SpecFlow']
+export type SpecFiles = Schemas['SpecFiles']
+export type SpecItem = Schemas['SpecItem']
+export type SpecLayout = NonNullable<NonNullable<paths['/api/v1/specs/{id}/export']['get']['parameters']['query']>['layout']>
+export type SpecPhase = Schemas['SpecPhase']
+export type SpecStatus = Schemas['SpecStatus']
+export type SpecVersion = Schemas['SpecVersion']
 export type StoredEvent = Schemas['StoredEvent']
 export type Task = Schemas['Task']
 export type TaskStatus = Schemas['TaskStatus']

@@ -2,10 +2,13 @@ import { Dialog } from '../ui/Dialog'
 
 const KEYS = [
   ['g d', 'Home'],
+  ['g s', 'Specs'],
   ['g x', 'Sandboxes'],
   ['g t', 'Tasks'],
   ['g p', 'Projects'],
   ['c', 'New task'],
+  ['a', 'Spec: approve the phase that waits'],
+  ['r', 'Spec: ask for changes'],
   ['Alt T', 'Other theme'],
   ['?', 'This list'],
 ] as const

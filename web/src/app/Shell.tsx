@@ -1,5 +1,5 @@
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
-import { Box, FolderGit2, House, Keyboard, ListTodo, LogOut, Moon, Plus, Sun, Wifi, WifiOff } from 'lucide-react'
+import { Box, ClipboardList, FolderGit2, House, Keyboard, ListTodo, LogOut, Moon, Plus, Sun, Wifi, WifiOff } from 'lucide-react'
 import { useState } from 'react'
 import { asProblem, type Problem } from '../api/problem'
 import { useSession } from '../api/session'
@@ -14,6 +14,7 @@ import { useTheme, type Theme } from './theme'
 
 const NAV = [
   { to: '/', label: 'Home', icon: House },
+  { to: '/specs', label: 'Specs', icon: ClipboardList },
   { to: '/sandboxes', label: 'Sandboxes', icon: Box },
   { to: '/tasks', label: 'Tasks', icon: ListTodo },
   { to: '/projects', label: 'Projects', icon: FolderGit2 },
@@ -28,6 +29,7 @@ export function Shell() {
   const [problem, setProblem] = useState<Problem>()
   useKeys({
     'g d': () => void navigate({ to: '/' }),
+    'g s': () => void navigate({ to: '/specs' }),
     'g x': () => void navigate({ to: '/sandboxes' }),
     'g t': () => void navigate({ to: '/tasks' }),
     'g p': () => void navigate({ to: '/projects' }),

@@ -23,3 +23,20 @@ test('keys act alone and in sequence, and not while somebody types', async () =>
   await userEvent.type(screen.getByLabelText('field'), 'gx?')
   expect(counts()).toEqual([1, 1, 1])
 })
+
+test('the second key of a sequence is not taken alone by another table', async () => {
+  const [go, alone] = [vi.fn<() => void>(), vi.fn<() => void>()]
+  function Inner() {
+    useKeys({ x: alone })
+    return null
+  }
+  function Outer() {
+    useKeys({ 'g x': go })
+    return <Inner />
+  }
+  render(<Outer />)
+  await userEvent.keyboard('gx')
+  expect([go.mock.calls.length, alone.mock.calls.length]).toEqual([1, 0])
+  await userEvent.keyboard('x')
+  expect([go.mock.calls.length, alone.mock.calls.length]).toEqual([1, 1])
+})

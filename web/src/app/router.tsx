@@ -20,6 +20,7 @@ import { ProjectPage } from '../features/project/ProjectPage'
 import { SandboxListPage } from '../features/sandbox/SandboxListPage'
 import { asSandboxSearch, type SandboxSearch } from '../features/sandbox/search'
 import { SignIn } from '../features/session/SignIn'
+import { asSpecListSearch, asSpecSearch, type SpecSearch } from '../features/spec/search'
 import { asTaskStatus } from '../features/task/status'
 import { NewTaskPage } from '../features/task/NewTaskPage'
 import { TaskListPage } from '../features/task/TaskListPage'
@@ -30,6 +31,10 @@ import { Shell } from './Shell'
 
 /** Markdown, diffs and terminal are needed there alone. */
 const SandboxPage = lazy(() => import('../features/sandbox/SandboxPage').then((module) => ({ default: module.SandboxPage })))
+
+const SpecListPage = lazy(async () => ({ default: (await import('../features/spec/SpecListPage')).SpecListPage }))
+const NewSpecPage = lazy(async () => ({ default: (await import('../features/spec/NewSpecPage')).NewSpecPage }))
+const SpecPage = lazy(async () => ({ default: (await import('../features/spec/SpecPage')).SpecPage }))
 
 const root = createRootRoute()
 
@@ -145,9 +150,59 @@ const tasks = createRoute({
   },
 })
 
+const specs = createRoute({
+  getParentRoute: () => shell,
+  path: '/specs',
+  validateSearch: asSpecListSearch,
+  component: function SpecsRoute() {
+    const navigate = useNavigate({ from: '/specs' })
+    return (
+      <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
+        <SpecListPage
+          search={specs.useSearch()}
+          onSearch={(search) => void navigate({ search: asSpecListSearch(search), replace: true })}
+        />
+      </Suspense>
+    )
+  },
+})
+
+const newSpec = createRoute({
+  getParentRoute: () => shell,
+  path: '/specs/new',
+  validateSearch: (search): { project?: string } =>
+    typeof search.project === 'string' ? { project: search.project } : {},
+  component: function NewSpecRoute() {
+    const navigate = useNavigate()
+    const onDone = (id: string) => void navigate({ to: '/specs/$id', params: { id } })
+    return (
+      <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
+        <NewSpecPage project={newSpec.useSearch().project} onDone={onDone} />
+      </Suspense>
+    )
+  },
+})
+
+const spec = createRoute({
+  getParentRoute: () => shell,
+  path: '/specs/$id',
+  validateSearch: asSpecSearch,
+  component: function SpecRoute() {
+    const navigate = useNavigate({ from: '/specs/$id' })
+    const { id } = spec.useParams()
+    const onSearch = (change: SpecSearch) =>
+      void navigate({ search: (before) => asSpecSearch({ ...before, ...change }), replace: true })
+    return (
+      <Suspense fallback={<Skeleton rows={8} label="Loading the page" />}>
+        <SpecPage key={id} id={id} search={spec.useSearch()} onSearch={onSearch} />
+      </Suspense>
+    )
+  },
+})
+
 const unknown = createRoute({ getParentRoute: () => shell, path: '$', component: NotFound })
 
-const PAGES = [home, sandboxes, newTask, sandbox, tasks, task, projects, newProject, project, unknown] as const
+const PAGES = [home, sandboxes, newTask, sandbox, tasks, task, projects, newProject, project, specs, newSpec, spec, unknown] as const
 
 export const router = createRouter({
   routeTree: root.addChildren([signIn, shell.addChildren(PAGES)]),

@@ -5,7 +5,9 @@ import {
   CircleDot,
   CircleDotDashed,
   CircleSlash,
+  Clock,
   Hourglass,
+  RotateCcw,
   Unlink,
   X,
   type LucideIcon,
@@ -37,6 +39,12 @@ const STATES = {
   injected: ['ok', CircleDot],
   acknowledged: ['ok', Check],
   expired: ['warn', CircleSlash],
+  draft: ['muted', CircleDashed],
+  executing: ['run', CircleDot],
+  waiting: ['warn', Clock],
+  passed: ['ok', Check],
+  approved: ['ok', Check],
+  stale: ['warn', RotateCcw],
 } satisfies Record<string, [Tone, LucideIcon]>
 
 /** A state is always icon, word and colour, never colour alone. */
@@ -46,7 +54,7 @@ export function State({ state }: { state: keyof typeof STATES }) {
     <span
       className={`inline-flex h-5 items-center gap-1 rounded-full px-2 text-2xs font-medium whitespace-nowrap ${TONES[tone]}`}
     >
-      <Icon size={12} aria-hidden className={state === 'running' ? 'pulse' : undefined} />
+      <Icon size={12} aria-hidden className={state === 'running' || state === 'executing' ? 'pulse' : undefined} />
       {state}
     </span>
   )

@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react'
-import { ago, clockSeconds, whole } from './time'
+import { ago, clockSeconds, duration, whole } from './time'
 
 const TICK_MS = 1_000
 
@@ -49,6 +49,16 @@ export function Ago({ at, none = '–' }: { at: string | null | undefined; none?
       {words}
     </time>
   )
+}
+
+/** How long something took, or has taken until now. */
+export function Took({ from, to }: { from: string; to: string | null | undefined }) {
+  const words = useSyncExternalStore(subscribe, () => {
+    const ms = (to ? Date.parse(to) : now.getTime()) - Date.parse(from)
+    // What goes on is told in whole seconds.
+    return duration(to ? ms : Math.round(ms / 1000) * 1000)
+  })
+  return <span className="tabular-nums whitespace-nowrap">{words}</span>
 }
 
 export function Clock({ at }: { at: string }) {

@@ -1,20 +1,19 @@
-import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { LiveEvent, Sandbox } from '../../api/types'
+import { useActs } from '../../app/acts'
 import { useAtMostEverySecond, useLive } from '../../app/live'
+import { TELLING } from '../../live/doing'
 import { count, usd } from '../../ui/amount'
 import { Page } from '../../ui/Page'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { Quiet, Section } from '../../ui/Section'
-import { doing, TELLING, type Doing } from './doing'
 import { Begin } from './Begin'
-import { anyProject, costsSince, heldTasks, lastEvents, liveSandboxes, tasksIn, wrongSandboxes } from './queries'
+import { anyProject, costsSince, heldTasks, liveSandboxes, tasksIn, waitingSpecs, wrongSandboxes } from './queries'
 import { Completed, Running, Wrong } from './rows'
 import { needs, Needs } from './Needs'
 
-/** A page that stays open for days hears of many. */
-const HEARD_MAX = 200
 const COUNTED = 'SANDBOX_model.call'
 /** What changes one of the lists. The rest of what agents report is for the page of one sandbox. */
 const CHANGES = {
@@ -36,6 +35,10 @@ const CHANGES = {
     'TASK_WAITING',
     'TASK_RETRY_SCHEDULED',
     'PROJECT_CREATED',
+    'SPEC_PHASE_STARTED',
+    'SPEC_PHASE_JUDGED',
+    'SPEC_PHASE_DECIDED',
+    'SPEC_UPDATED',
   ],
 }
 
@@ -47,15 +50,17 @@ export function HomePage() {
   const pending = useQuery(tasksIn('pending'))
   const completed = useQuery(tasksIn('completed'))
   const wrong = useQuery(wrongSandboxes())
+  const gates = useQuery(waitingSpecs())
   const costs = useQuery(costsSince(today))
   const projects = useQuery(anyProject())
-  const acts = useActs(live.data?.items ?? [])
+  const [acts, hear] = useActs((live.data?.items ?? []).map(({ id }) => id))
+  useHomeStream(hear)
 
-  const all = [live, held, failed, pending, completed, wrong]
+  const all = [live, held, failed, pending, completed, wrong, gates]
   const error = all.find((query) => query.error)?.error
   const retry = () => all.forEach((query) => void query.refetch())
   const tasks = held.data?.items ?? []
-  const waiting = needs(tasks, pending.data?.items ?? [], failed.data?.items ?? [], acts)
+  const waiting = needs(tasks, pending.data?.items ?? [], failed.data?.items ?? [], acts, gates.data?.items ?? [])
   const isEmpty = [live, failed, pending, completed].every((query) => query.data?.items.length === 0)
 
   return (
@@ -101,25 +106,11 @@ export function HomePage() {
   )
 }
 
-/** What each sandbox does: what the stream told last, or what was told before it was open. */
-function useActs(sandboxes: Sandbox[]): ReadonlyMap<string, Doing> {
-  const [heard, setHeard] = useState<ReadonlyMap<string, Doing>>(new Map())
-  useHomeStream((id, act) => setHeard((old) => new Map([...old].slice(-HEARD_MAX)).set(id, act)))
-  const before = useQueries({ queries: sandboxes.map(({ id }) => lastEvents(id)) })
-  const acts = new Map<string, Doing>()
-  sandboxes.forEach(({ id }, n) => {
-    const told = before[n]?.data?.map((event) => doing(event.event_type, event.event_data, event.created_at))
-    const act = heard.get(id) ?? told?.find((one) => one !== undefined)
-    if (act) acts.set(id, act)
-  })
-  return acts
-}
-
 /** Tells what sandboxes do as they do it, and asks for lists again when something in them has changed. */
-function useHomeStream(onAct: (sandbox: string, act: Doing) => void) {
+function useHomeStream(hear: (event: LiveEvent) => boolean) {
   const queries = useQueryClient()
   const refetchLists = useAtMostEverySecond(() => {
-    for (const key of ['sandboxes', 'tasks', 'projects']) void queries.invalidateQueries({ queryKey: [key] })
+    for (const key of ['sandboxes', 'tasks', 'projects', 'specs']) void queries.invalidateQueries({ queryKey: [key] })
   })
   const refetchCosts = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['costs'] }))
   useLive(CHANGES, (event) => {
@@ -129,20 +120,14 @@ function useHomeStream(onAct: (sandbox: string, act: Doing) => void) {
       refetchCosts()
       return
     }
-    const act = actOf(event)
-    if (act) onAct(event.entity_id, act)
+    const isAct = hear(event)
     if (event.event_type === COUNTED) refetchCosts()
-    else if (!act || CHANGES_LISTS.includes(event.event_type)) refetchLists()
+    else if (!isAct || CHANGES_LISTS.includes(event.event_type)) refetchLists()
   })
 }
 
 /** A sandbox is a running one from its first word on. */
 const CHANGES_LISTS = ['SANDBOX_sandbox.spawned', 'SANDBOX_agent.started', 'SANDBOX_agent.completed']
-
-function actOf(event: LiveEvent): Doing | undefined {
-  if (event.entity_type !== 'sandbox' || typeof event.seq !== 'number') return undefined
-  return doing(event.event_type.replace(/^SANDBOX_/, ''), event.payload, event.timestamp)
-}
 
 function titleOf(sandbox: Sandbox, tasks: { sandbox_id?: string | null; title: string }[]): string | undefined {
   return tasks.find((task) => task.sandbox_id === sandbox.id)?.title

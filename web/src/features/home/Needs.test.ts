@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Task } from '../../api/types'
+import type { Spec, Task } from '../../api/types'
 import { needs } from './Needs'
 
 const task = (id: string, more: Partial<Task> = {}) =>
@@ -12,9 +12,11 @@ test('what waits for a person comes oldest first, and what goes on by itself doe
     ['sbx-asks', { words: 'keep it?', at: '2026-11-16T09:30:00Z', waits: true }],
     ['sbx-works', { words: 'thinks', at: '2026-11-16T09:30:00Z', waits: false }],
   ])
-  const found = needs(held, [task('pending')], failed, acts)
-  expect(found.map(({ kind, task: { id }, words }) => [kind, id, words])).toEqual([
+  const gates = [{ id: 'spec', current_phase: 'design', updated_at: '2026-11-16T08:30:00Z' } as Spec]
+  const found = needs(held, [task('pending')], failed, acts, gates)
+  expect(found.map((need) => [need.kind, need.kind === 'gate' ? need.spec.id : need.task.id, need.words])).toEqual([
     ['failed', 'failed', 'no'],
+    ['gate', 'spec', 'design of the spec'],
     ['budget', 'spent', 'budget_exceeded: …'],
     ['asks', 'asks', 'keep it?'],
   ])

@@ -1,18 +1,30 @@
 import { Link } from '@tanstack/react-router'
-import { Clock, Coins, X, type LucideIcon } from 'lucide-react'
-import type { Task } from '../../api/types'
+import { Clock, Coins, LockKeyhole, X, type LucideIcon } from 'lucide-react'
+import type { Spec, Task } from '../../api/types'
 import { oneLine } from '../../ui/plain'
 import { Quiet } from '../../ui/Section'
 import { Ago } from '../../ui/Time'
-import type { Doing } from './doing'
+import type { Doing } from '../../live/doing'
 
 const CHARS = 160
 
-export type Need = { kind: 'asks' | 'budget' | 'failed'; task: Task; words: string; since: string }
+export type Need = { words: string; since: string } & (
+  | { kind: 'asks' | 'budget' | 'failed'; task: Task }
+  | { kind: 'gate'; spec: Spec }
+)
 
 /** What cannot go on without a person, oldest first. */
-export function needs(held: Task[], pending: Task[], failed: Task[], acts: ReadonlyMap<string, Doing>): Need[] {
+export function needs(
+  held: Task[],
+  pending: Task[],
+  failed: Task[],
+  acts: ReadonlyMap<string, Doing>,
+  gates: Spec[] = [],
+): Need[] {
   const found: Need[] = []
+  for (const spec of gates) {
+    found.push({ kind: 'gate', spec, words: `${spec.current_phase} of the spec`, since: spec.updated_at })
+  }
   for (const task of held) {
     const act = task.sandbox_id ? acts.get(task.sandbox_id) : undefined
     if (act?.waits) found.push({ kind: 'asks', task, words: act.words, since: act.at })
@@ -31,6 +43,7 @@ const KINDS: Record<Need['kind'], [LucideIcon, string, string]> = {
   asks: [Clock, 'text-warn', 'waits for an answer'],
   budget: [Coins, 'text-warn', 'waits for a decision'],
   failed: [X, 'text-bad', 'failed for good'],
+  gate: [LockKeyhole, 'text-warn', 'waits for approval'],
 }
 
 export function Needs({ items, hasMore }: { items: Need[]; hasMore: boolean }) {
@@ -39,7 +52,7 @@ export function Needs({ items, hasMore }: { items: Need[]; hasMore: boolean }) {
     <>
       <ul>
         {items.map((need) => (
-          <Row key={`${need.kind} ${need.task.id}`} need={need} />
+          <Row key={`${need.kind} ${need.kind === 'gate' ? need.spec.id : need.task.id}`} need={need} />
         ))}
       </ul>
       {hasMore && (
@@ -53,30 +66,54 @@ export function Needs({ items, hasMore }: { items: Need[]; hasMore: boolean }) {
   )
 }
 
-function Row({ need: { kind, task, words, since } }: { need: Need }) {
-  const [Icon, tone, state] = KINDS[kind]
+const TITLE = 'untrusted min-w-0 font-medium hover:underline'
+const ACT = 'inline-flex min-h-6 items-center text-accent hover:underline'
+
+function Row({ need }: { need: Need }) {
+  const [Icon, tone, state] = KINDS[need.kind]
   return (
     <li className="flex flex-wrap items-center gap-x-3 gap-y-0.5 border-b border-line px-3 py-1.5 last:border-b-0">
       <span className={`inline-flex items-center gap-1.5 text-xs font-medium ${tone}`}>
         <Icon size={14} aria-hidden />
         {state}
       </span>
-      <Link to="/tasks/$id" params={{ id: task.id }} className="untrusted min-w-0 font-medium hover:underline">
-        {oneLine(task.title, CHARS)}
-      </Link>
-      <span className="untrusted min-w-0 flex-1 basis-60 truncate text-muted">{oneLine(words, CHARS)}</span>
-      <span className="text-xs text-muted">
-        <Ago at={since} />
-      </span>
-      {kind === 'asks' && task.sandbox_id ? (
-        <Link to="/sandboxes/$id" params={{ id: task.sandbox_id }} className="text-accent hover:underline">
-          Answer
+      {need.kind === 'gate' ? (
+        <Link to="/specs/$id" params={{ id: need.spec.id }} search={{ phase: need.spec.current_phase }} className={TITLE}>
+          {oneLine(need.spec.title, CHARS)}
         </Link>
       ) : (
-        <Link to="/tasks/$id" params={{ id: task.id }} className="text-accent hover:underline">
-          {kind === 'failed' ? 'See why' : 'Decide'}
+        <Link to="/tasks/$id" params={{ id: need.task.id }} className={TITLE}>
+          {oneLine(need.task.title, CHARS)}
         </Link>
       )}
+      <span className="untrusted min-w-0 flex-1 basis-60 truncate text-muted">{oneLine(need.words, CHARS)}</span>
+      <span className="text-xs text-muted">
+        <Ago at={need.since} />
+      </span>
+      <Act need={need} />
     </li>
+  )
+}
+
+/** Where it is dealt with. */
+function Act({ need }: { need: Need }) {
+  if (need.kind === 'gate') {
+    return (
+      <Link to="/specs/$id" params={{ id: need.spec.id }} search={{ phase: need.spec.current_phase }} className={ACT}>
+        Review
+      </Link>
+    )
+  }
+  if (need.kind === 'asks' && need.task.sandbox_id) {
+    return (
+      <Link to="/sandboxes/$id" params={{ id: need.task.sandbox_id }} className={ACT}>
+        Answer
+      </Link>
+    )
+  }
+  return (
+    <Link to="/tasks/$id" params={{ id: need.task.id }} className={ACT}>
+      {need.kind === 'failed' ? 'See why' : 'Decide'}
+    </Link>
   )
 }

@@ -2,13 +2,12 @@
 
 import { queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
-import type { Sandbox, Task, TaskStatus } from '../../api/types'
+import type { Sandbox, Spec, Task, TaskStatus } from '../../api/types'
 
 type List<T> = { items: T[]; next?: string | null }
 const LIVE = 50
 const TASKS = 50
 const LATELY = 8
-const TOLD = 20
 
 export function liveSandboxes() {
   return queryOptions({
@@ -55,15 +54,12 @@ export function wrongSandboxes() {
   })
 }
 
-/** The newest events of a sandbox but its heartbeats, newest first: enough to tell what it does. */
-export function lastEvents(id: string) {
+/** Specs with a phase that a person has to approve. */
+export function waitingSpecs() {
   return queryOptions({
-    queryKey: ['doing', id],
-    queryFn: async ({ signal }) => {
-      const params = { path: { id }, query: { limit: TOLD } }
-      return (await ask(api.GET('/api/v1/sandboxes/{id}/trajectory', { params, signal }))).events
-    },
-    staleTime: Infinity,
+    queryKey: ['specs', 'home', 'waiting'],
+    queryFn: ({ signal }): Promise<List<Spec>> =>
+      ask(api.GET('/api/v1/specs', { params: { query: { status: 'waiting', archived: false, limit: TASKS } }, signal })),
   })
 }
 

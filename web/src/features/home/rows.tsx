@@ -5,7 +5,7 @@ import { usd } from '../../ui/amount'
 import { oneLine, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
-import type { Doing } from './doing'
+import type { Doing } from '../../live/doing'
 import { taskName } from './queries'
 
 const CHARS = 140

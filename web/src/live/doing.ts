@@ -1,6 +1,6 @@
 // What a sandbox is doing, in one line, from one of its events. Events that say nothing about it say nothing here.
 
-import { oneLine } from '../../ui/plain'
+import { oneLine } from '../ui/plain'
 
 const CHARS = 140
 

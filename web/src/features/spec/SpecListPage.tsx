@@ -1,0 +1,181 @@
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useSession } from '../../api/session'
+import type { Project, Spec, SpecStatus } from '../../api/types'
+import { useAtMostEverySecond, useLive } from '../../app/live'
+import { usd } from '../../ui/amount'
+import { Button } from '../../ui/Button'
+import { Page } from '../../ui/Page'
+import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
+import { oneLine } from '../../ui/plain'
+import { State } from '../../ui/State'
+import { Ago } from '../../ui/Time'
+import { score, TITLES } from './phase'
+import { projectChoice, specList, specOne } from './queries'
+import { SPEC_STATUSES, type SpecListSearch } from './search'
+
+const CHANGES = { entityTypes: ['spec'] }
+const TITLE_CHARS = 300
+const ERROR_CHARS = 160
+const NEW = 'inline-flex min-h-7 items-center rounded bg-accent px-3 font-medium text-on-accent hover:opacity-90'
+
+type Props = { search: SpecListSearch; onSearch: (search: SpecListSearch) => void }
+
+export function SpecListPage({ search, onSearch }: Props) {
+  const who = useSession()
+  const list = useInfiniteQuery(specList(search))
+  const projects = useQuery(projectChoice())
+  const queries = useQueryClient()
+  const refetch = useAtMostEverySecond(() => {
+    for (const key of ['specs', 'spec']) void queries.invalidateQueries({ queryKey: [key] })
+  })
+  useLive(CHANGES, refetch)
+  const specs = list.data?.pages.flatMap((page) => page.items) ?? []
+  const isFiltered = search.project !== undefined || search.status !== undefined
+  const mayMake = who?.role !== 'viewer'
+
+  return (
+    <Page
+      title="Specs"
+      aside={
+        <>
+          <Filters search={search} projects={projects.data?.items ?? []} onSearch={onSearch} />
+          {mayMake && (
+            <Link to="/specs/new" search={search.project ? { project: search.project } : {}} className={NEW}>
+              New spec
+            </Link>
+          )}
+        </>
+      }
+    >
+      {list.isPending && <Skeleton rows={6} label="Loading specs" />}
+      {list.error && <ErrorPanel error={list.error} onRetry={() => void list.refetch()} />}
+      {list.data && specs.length === 0 && (
+        <Empty title={isFiltered ? 'No spec is like that.' : 'No spec yet.'}>
+          {isFiltered ? (
+            <Button onClick={() => onSearch({})}>Show all specs</Button>
+          ) : (
+            <>
+              <p>A spec takes an idea through requirements and design to tasks, and waits for you where it matters.</p>
+              {mayMake && (
+                <Link to="/specs/new" className="text-accent underline">
+                  Write the first one
+                </Link>
+              )}
+            </>
+          )}
+        </Empty>
+      )}
+      {specs.length > 0 && <Table specs={specs} projects={projects.data?.items ?? []} />}
+      {list.hasNextPage && (
+        <div className="p-3">
+          <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
+            {list.isFetchingNextPage ? 'Loading…' : 'Show more'}
+          </Button>
+        </div>
+      )}
+    </Page>
+  )
+}
+
+const SELECT = 'h-7 max-w-50 rounded border border-line-strong bg-surface px-1 text-fg'
+
+function Filters({ search, projects, onSearch }: Props & { projects: Project[] }) {
+  return (
+    <>
+      <label className="flex items-center gap-2 text-muted">
+        Project
+        <select
+          value={search.project ?? ''}
+          onChange={(event) => onSearch({ ...search, project: event.target.value || undefined })}
+          className={SELECT}
+        >
+          <option value="">any</option>
+          {projects.map(({ id, name }) => (
+            <option key={id} value={id}>
+              {oneLine(name, 60)}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label className="flex items-center gap-2 text-muted">
+        State
+        <select
+          value={search.status ?? ''}
+          onChange={(event) => onSearch({ ...search, status: (event.target.value || undefined) as SpecStatus | undefined })}
+          className={SELECT}
+        >
+          <option value="">any</option>
+          {SPEC_STATUSES.map((word) => (
+            <option key={word}>{word}</option>
+          ))}
+        </select>
+      </label>
+    </>
+  )
+}
+
+function Table({ specs, projects }: { specs: Spec[]; projects: Project[] }) {
+  return (
+    <table className="w-full text-left">
+      <thead className="text-2xs text-subtle">
+        <tr className="h-7 border-b border-line">
+          <th className="px-4 font-medium">State</th>
+          <th className="px-2 font-medium">Spec</th>
+          <th className="hidden px-2 font-medium md:table-cell">Phase</th>
+          <th className="hidden px-2 font-medium md:table-cell">Score</th>
+          <th className="hidden px-2 font-medium md:table-cell">Cost</th>
+          <th className="hidden px-2 font-medium md:table-cell">Project</th>
+          <th className="hidden px-2 font-medium md:table-cell">Changed</th>
+        </tr>
+      </thead>
+      <tbody>
+        {specs.map((spec) => (
+          <Row key={spec.id} spec={spec} project={projects.find(({ id }) => id === spec.project_id)?.name} />
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+function Row({ spec, project }: { spec: Spec; project: string | undefined }) {
+  const { data } = useQuery(specOne(spec.id))
+  const at = data?.phases.find(({ phase }) => phase === spec.current_phase)
+  return (
+    <tr className="border-b border-line align-top hover:bg-raised">
+      <td className="px-4 py-1.5">
+        <State state={spec.status} />
+      </td>
+      <td className="px-2 py-1">
+        <Link to="/specs/$id" params={{ id: spec.id }} className="untrusted inline-flex min-h-6 items-center hover:underline">
+          {oneLine(spec.title, TITLE_CHARS)}
+        </Link>
+        {spec.status === 'waiting' && <p className="text-xs text-warn">{TITLES[spec.current_phase]}: waits for you</p>}
+        {spec.status === 'executing' && <p className="text-xs text-muted md:hidden">{TITLES[spec.current_phase]}</p>}
+        {spec.status === 'failed' && spec.last_error && (
+          <p className="untrusted text-xs text-bad">{oneLine(spec.last_error, ERROR_CHARS)}</p>
+        )}
+      </td>
+      <td className="hidden px-2 py-1.5 whitespace-nowrap text-muted md:table-cell">
+        {TITLES[spec.current_phase]}
+        {data && <span className="ml-2 text-xs tabular-nums">{data.progress} %</span>}
+      </td>
+      <td className="hidden px-2 py-1.5 text-muted tabular-nums md:table-cell">
+        {typeof at?.score === 'number' ? score(at.score) : '–'}
+      </td>
+      <td className="hidden px-2 py-1.5 text-muted tabular-nums md:table-cell">{data ? usd(data.cost_usd) : '–'}</td>
+      <td className="hidden px-2 py-1.5 md:table-cell">
+        {spec.project_id ? (
+          <Link to="/projects/$id" params={{ id: spec.project_id }} className="untrusted text-accent hover:underline">
+            {oneLine(project ?? 'project', 60)}
+          </Link>
+        ) : (
+          <span className="text-subtle">none</span>
+        )}
+      </td>
+      <td className="hidden px-2 py-1.5 text-muted md:table-cell">
+        <Ago at={spec.updated_at} />
+      </td>
+    </tr>
+  )
+}
