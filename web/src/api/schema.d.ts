@@ -130,6 +130,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/costs/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Add model calls up by what they have in common, dearest first
+         * @description Days are those of UTC, newest first. At most 500 groups.
+         */
+        get: operations["costs_groups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -295,6 +315,26 @@ export interface paths {
         get: operations["sandboxes_sandbox_health"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/prune": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove what is left of ended sandboxes
+         * @description Their work is kept. Whatever is beyond the limits of the configuration goes without anybody asking.
+         */
+        post: operations["sandboxes_prune"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1470,6 +1510,17 @@ export interface components {
         CommandId: string;
         /** @enum {string} */
         CommandState: "pending" | "running" | "done";
+        /** @description The sums of calls that have something in common. */
+        CostGroup: components["schemas"]["CostTotals"] & {
+            /** @description The id, the model or the day; absent for calls that belong to none. */
+            key?: string | null;
+        };
+        /** @description The groups that cost most, or the newest days. */
+        CostGroups: {
+            items: components["schemas"]["CostGroup"][];
+            /** @description Whether there are more groups than these. */
+            is_cut: boolean;
+        };
         /** @description Calls newest first, with the sums of all that were asked for, on this page or not. */
         CostPage: {
             items: components["schemas"]["ModelCall"][];
@@ -2515,7 +2566,10 @@ export interface components {
             description?: string | null;
             repository_url?: string | null;
             default_branch?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description `null` gives it back to the server's own.
+             */
             max_concurrent?: number | null;
             settings?: Record<string, unknown> | null;
             archived?: boolean | null;
@@ -2525,6 +2579,20 @@ export interface components {
          * @enum {string}
          */
         ProviderKind: "local" | "docker" | "daytona" | "kubernetes" | "external";
+        /** @description What is left of ended sandboxes is to go. */
+        Prune: {
+            /**
+             * Format: int64
+             * @description Of those that ended so long ago; absent: as configured (`sandbox.keep_ended`).
+             */
+            older_than_seconds?: number | null;
+            /** @description Only say which. */
+            dry_run?: boolean;
+        };
+        /** @description Oldest first. They are gone a moment later. */
+        Pruned: {
+            items: components["schemas"]["Removed"][];
+        };
         Ready: {
             /** @description `ready`. */
             status: string;
@@ -2532,6 +2600,22 @@ export interface components {
         };
         Reason: {
             reason?: string | null;
+        };
+        /**
+         * @description Why what is left of an ended sandbox is removed.
+         * @enum {string}
+         */
+        Removal: "age" | "too_many" | "disk_use" | "disk_free";
+        Removed: {
+            sandbox_id: components["schemas"]["SandboxId"];
+            reason: components["schemas"]["Removal"];
+            /** Format: date-time */
+            ended_at?: string | null;
+            /**
+             * Format: int64
+             * @description What it takes of the disk.
+             */
+            disk_bytes: number;
         };
         RequestChanges: {
             phase: components["schemas"]["SpecPhase"];
@@ -3584,6 +3668,13 @@ export interface operations {
     audit_list_audit: {
         parameters: {
             query?: {
+                /** @description The name of who did it. */
+                actor?: string;
+                /** @description Such as `task.cancel`. */
+                action?: string;
+                /** @description Such as `task`. */
+                entity_type?: string;
+                entity_id?: string;
                 /** @description How many at most. */
                 limit?: number;
                 /** @description `next` of the page before. */
@@ -3757,6 +3848,95 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CostPage"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    costs_groups: {
+        parameters: {
+            query: {
+                by: "project" | "task" | "sandbox" | "model" | "day";
+                project_id?: components["schemas"]["ProjectId"];
+                task_id?: components["schemas"]["TaskId"];
+                sandbox_id?: components["schemas"]["SandboxId"];
+                /** @description Only calls that began at this time or later. */
+                since?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostGroups"];
                 };
             };
             /** @description No valid token */
@@ -5061,6 +5241,137 @@ export interface operations {
             };
             /** @description Addressed to a name that is not this server's */
             421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_prune: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Prune"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Pruned"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

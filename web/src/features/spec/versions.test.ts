@@ -25,6 +25,21 @@ describe('versions of a spec', () => {
     expect(differing(running, waiting)).toEqual([{ phase: 'design', attempt: 1 }])
   })
 
+  test('keep the attempt before in sight while the next is worked on, so that the two are compared when it is done', () => {
+    const again = version([{ phase: 'design', attempt: 2, state: 'running', score: null }])
+    expect(differing(waiting, again)).toEqual([])
+    expect(differing(again, redone)).toEqual([
+      { phase: 'design', attempt: 1 },
+      { phase: 'design', attempt: 2 },
+    ])
+    const outputs = new Map([
+      ['design 1', 'same\none store'],
+      ['design 2', 'same\ntwo stores'],
+    ])
+    const diff = lineDiff(versionText(again, outputs), versionText(redone, outputs))
+    expect(diff).toContain(' same\n-one store\n+two stores')
+  })
+
   test('differ in what stands in the outputs', () => {
     const outputs = new Map([
       ['design 1', '# Design\n\none store'],

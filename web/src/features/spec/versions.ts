@@ -40,21 +40,26 @@ export type Which = { phase: SpecPhase; attempt: number }
 
 /** The attempts whose outputs differ between two versions; no other has to be fetched. */
 export function differing(before: Snapshot | undefined, after: Snapshot): Which[] {
-  return after.phases.flatMap(({ phase, attempt, state }) => {
-    const old = before?.phases.find((one) => one.phase === phase)
-    // An attempt that was still worked on had put nothing out.
-    const isSame = old?.attempt === attempt && (old.state === 'running') === (state === 'running')
-    if (isSame) return []
-    return [...(old && old.attempt !== attempt ? [{ phase, attempt: old.attempt }] : []), { phase, attempt }]
+  return after.phases.flatMap((now) => {
+    const old = before?.phases.find((one) => one.phase === now.phase)
+    const attempts = [old ? readable(old) : 0, readable(now)]
+    if (attempts[0] === attempts[1]) return []
+    return attempts.filter((attempt) => attempt > 0).map((attempt) => ({ phase: now.phase, attempt }))
   })
+}
+
+/** An attempt that was still worked on had put nothing out: until it has, the one before it is what there was to read. */
+function readable({ attempt, state }: Counted): number {
+  return state === 'running' ? attempt - 1 : attempt
 }
 
 /** `outputs` has the documents of those attempts that are compared. */
 export function versionText(of: Snapshot, outputs: ReadonlyMap<string, string>): string {
-  const phases = of.phases.map(({ phase, attempt, state, score }) => {
+  const phases = of.phases.map((counted) => {
+    const { phase, attempt, state, score } = counted
     const judged = score === undefined ? '' : `, score ${score.toFixed(2)}`
     const head = `## ${TITLES[phase]}\n\nattempt ${attempt}, ${state}${judged}`
-    const document = state === 'running' ? undefined : outputs.get(keyOf({ phase, attempt }))
+    const document = outputs.get(keyOf({ phase, attempt: readable(counted) }))
     return document ? `${head}\n\n${document}` : head
   })
   const waits = of.gates.length > 0 ? of.gates.join(', ') : 'none'

@@ -58,9 +58,9 @@ export function Tasks({ spec, output }: { spec: SpecDetail; output: unknown }) {
 /** The graph of all tasks of the project. */
 function GraphLink({ project }: { project: string }) {
   return (
-    <a href={`/graph?scope=project&id=${encodeURIComponent(project)}`} className="text-accent underline">
+    <Link to="/graph" search={{ id: project }} className="text-accent underline">
       Show as a graph
-    </a>
+    </Link>
   )
 }
 
