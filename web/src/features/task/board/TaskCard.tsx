@@ -56,7 +56,7 @@ export function TaskCard({ task, ticket, known, act, isOpen, isBusy, items, onOp
             #{ticket.number}
           </button>
         ) : (
-          <span title={task.id} className="font-mono">
+          <span title={task.id} className="font-mono whitespace-nowrap">
             {shortId(task.id)}
           </span>
         )}
