@@ -2,6 +2,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { ChevronDown, ChevronUp } from 'lucide-react'
 import { memo, useImperativeHandle, useMemo, useRef, type ReactNode, type Ref } from 'react'
 import { changesIn, parseDiff, sideBySide, type Diff, type DiffLine, type SideRow } from './diff'
+import { IconButton } from './IconButton'
 import { visible } from './plain'
 import { useRemembered } from './remembered'
 
@@ -50,12 +51,12 @@ export function DiffView({ parts, ref, aside }: Props) {
       <div className="flex min-h-8 shrink-0 flex-wrap items-center gap-x-2 border-b border-line px-2 text-xs text-muted">
         {aside}
         <span className="flex-1" />
-        <Jump label="Previous change" onClick={() => go(-1)} isOff={changes.length === 0}>
+        <IconButton label="Previous change" onClick={() => go(-1)} isOff={changes.length === 0}>
           <ChevronUp size={14} aria-hidden />
-        </Jump>
-        <Jump label="Next change" onClick={() => go(1)} isOff={changes.length === 0}>
+        </IconButton>
+        <IconButton label="Next change" onClick={() => go(1)} isOff={changes.length === 0}>
           <ChevronDown size={14} aria-hidden />
-        </Jump>
+        </IconButton>
         <div role="group" aria-label="Layout of the diff" className="flex gap-1">
           {LAYOUTS.map((one) => (
             <button
@@ -112,23 +113,6 @@ function joined(parts: readonly DiffPart[]): Diff {
     notes: [...new Set(diffs.flatMap(({ diff }) => diff.notes))],
     isCut: diffs.some(({ diff }) => diff.isCut),
   }
-}
-
-type JumpProps = { label: string; isOff: boolean; onClick: () => void; children: ReactNode }
-
-function Jump({ label, isOff, onClick, children }: JumpProps) {
-  return (
-    <button
-      type="button"
-      aria-label={label}
-      title={label}
-      disabled={isOff}
-      onClick={onClick}
-      className="inline-flex size-6 cursor-pointer items-center justify-center rounded hover:bg-raised hover:text-fg disabled:cursor-default disabled:opacity-50"
-    >
-      {children}
-    </button>
-  )
 }
 
 /** The first lines of a diff, for a look in passing. */

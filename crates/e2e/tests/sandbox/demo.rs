@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The program with nothing of ours in its environment.
-fn omoi(args: &[&str], dir: &Path) -> Command {
+pub fn omoi(args: &[&str], dir: &Path) -> Command {
     #[expect(clippy::disallowed_methods, reason = "the program under test")]
     let mut command = Command::new(bin("omoi"));
     command

@@ -1,15 +1,16 @@
 //! Specs in real sandboxes: the demo from an idea to proven tasks, what a phase sees, and kills of worker and server in
 //! each phase.
 
-use std::{collections::BTreeMap, path::Path, process::Stdio};
+use std::collections::BTreeMap;
 
 use omoi_protocol::{ProjectId, SandboxId};
 use serde_json::{Value, json};
-use tokio::{process::Command, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
+    demo::omoi,
     git::Repository,
-    omoi::{Omoi, PATIENCE, bin, data},
+    omoi::{Omoi, PATIENCE, data},
 };
 
 const SCENARIO: &str = include_str!("../../../server/scenarios/spec.yaml");
@@ -98,19 +99,6 @@ fn phase<'a>(spec: &'a Value, name: &str) -> Option<&'a Value> {
 
 fn sandbox_of(spec: &Value, name: &str) -> Option<SandboxId> {
     phase(spec, name)?["sandbox_id"].as_str()?.parse().ok()
-}
-
-fn omoi(args: &[&str], dir: &Path) -> Command {
-    #[expect(clippy::disallowed_methods, reason = "the program under test")]
-    let mut command = Command::new(bin("omoi"));
-    command
-        .args(args)
-        .env_clear()
-        .env("HOME", dir)
-        .env("TMPDIR", dir)
-        .env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
-    command.current_dir(dir).stdin(Stdio::null()).kill_on_drop(true);
-    command
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

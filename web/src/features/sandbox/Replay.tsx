@@ -1,9 +1,10 @@
 import { ChevronLeft, ChevronRight, OctagonAlert, Pause, Play } from 'lucide-react'
-import { useEffect, useEffectEvent, useMemo, useState, type KeyboardEvent, type ReactNode } from 'react'
+import { useEffect, useEffectEvent, useMemo, useState, type KeyboardEvent } from 'react'
 import { useKeys } from '../../app/keys'
 import type { LogEvent } from '../../live/log'
 import { eventAt, marksOf, nextStep, placeOf, SPEEDS, type Mark, type MarkKind, type Pace, type Speed } from '../../live/replay'
 import { count } from '../../ui/amount'
+import { IconButton } from '../../ui/IconButton'
 import { clockSeconds } from '../../ui/time'
 
 type Props = { events: readonly LogEvent[]; at: number | undefined; onAt: (at: number | undefined) => void }
@@ -62,15 +63,15 @@ function Line({ events, at, onAt }: Props) {
       aria-label="Replay"
       className="flex min-h-9 shrink-0 flex-wrap items-center gap-x-1 border-t border-line bg-surface px-2 text-xs text-muted"
     >
-      <Step label={isPlaying ? 'Pause' : 'Play'} onClick={play}>
+      <IconButton label={isPlaying ? 'Pause' : 'Play'} onClick={play}>
         {isPlaying ? <Pause size={14} aria-hidden /> : <Play size={14} aria-hidden />}
-      </Step>
-      <Step label="One event back" isOff={index <= 0} onClick={() => step(-1)}>
+      </IconButton>
+      <IconButton label="One event back" isOff={index <= 0} onClick={() => step(-1)}>
         <ChevronLeft size={14} aria-hidden />
-      </Step>
-      <Step label="One event on" isOff={index >= events.length - 1} onClick={() => step(1)}>
+      </IconButton>
+      <IconButton label="One event on" isOff={index >= events.length - 1} onClick={() => step(1)}>
         <ChevronRight size={14} aria-hidden />
-      </Step>
+      </IconButton>
       <Slider events={events} shown={shown} marks={marks} onStep={step} onTime={(time) => go(eventAt(events, time))} />
       <span className="font-mono text-2xs whitespace-nowrap tabular-nums" aria-hidden>
         {clockSeconds(new Date(shown.at))}
@@ -80,9 +81,9 @@ function Line({ events, at, onAt }: Props) {
         </span>
       </span>
       {errors.length > 0 && (
-        <Step label={`Next error of ${errors.length}`} onClick={nextError}>
+        <IconButton label={`Next error of ${errors.length}`} onClick={nextError}>
           <OctagonAlert size={14} aria-hidden className="text-bad" />
-        </Step>
+        </IconButton>
       )}
       <Speeds speed={speed} onSpeed={setSpeed} />
       <label className="flex min-h-6 items-center gap-1 px-1 whitespace-nowrap">
@@ -190,22 +191,5 @@ function Speeds({ speed, onSpeed }: { speed: Speed; onSpeed: (speed: Speed) => v
         </button>
       ))}
     </div>
-  )
-}
-
-type StepProps = { label: string; isOff?: boolean; onClick: () => void; children: ReactNode }
-
-function Step({ label, isOff = false, onClick, children }: StepProps) {
-  return (
-    <button
-      type="button"
-      aria-label={label}
-      title={label}
-      disabled={isOff}
-      onClick={onClick}
-      className="inline-flex size-6 cursor-pointer items-center justify-center rounded hover:bg-raised hover:text-fg disabled:cursor-default disabled:opacity-50"
-    >
-      {children}
-    </button>
   )
 }
