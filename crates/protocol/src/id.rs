@@ -86,6 +86,9 @@ ids! {
     EgressId, "egr";
     /// One call to a model.
     CallId, "call";
+    /// Something done by authority.
+    ActionId, "act";
+    DiagnosisId, "diag";
 }
 
 /// An event's name: its place in the one order of everything that is stored.

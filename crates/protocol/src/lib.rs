@@ -1,9 +1,12 @@
 //! The words that the server, the worker, the command line and the pages share. Data only: no I/O, no rules.
 
+pub mod action;
 pub mod agent;
 pub mod artifact;
 pub mod batch;
+pub mod collaboration;
 pub mod cost;
+pub mod diagnosis;
 pub mod egress;
 pub mod event;
 pub mod graph;

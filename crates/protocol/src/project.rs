@@ -70,6 +70,9 @@ pub struct Project {
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub settings: Map<String, Value>,
     pub archived: bool,
+    /// Its tasks wait until it goes on.
+    #[serde(default)]
+    pub paused: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

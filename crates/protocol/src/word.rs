@@ -71,6 +71,8 @@ words! {
         /// A retry waits for its time.
         NotBefore = "not_before",
         Archived = "archived",
+        /// Somebody has paused its project.
+        Paused = "paused",
         /// It asks for what only an attached agent can do.
         Capabilities = "capabilities",
         NoRepository = "no_repository",
@@ -161,6 +163,44 @@ words! {
 
     MessageType, "message type" {
         UserMessage = "user_message", Interrupt = "interrupt", GuardianNudge = "guardian_nudge", System = "system",
+        /// Another agent of the same project speaks.
+        AgentMessage = "agent_message",
+    }
+
+    /// What one agent wants of another.
+    Telling, "kind of telling" {
+        Info = "info", Question = "question", Answer = "answer",
+        HandoffRequest = "handoff_request", HandoffAccepted = "handoff_accepted", HandoffDeclined = "handoff_declined",
+    }
+
+    /// Who may talk to whom within a project.
+    Collaboration, "rule of collaboration" {
+        Off = "off",
+        /// Agents whose tasks are of one ticket, or depend on each other.
+        Related = "related",
+        Project = "project",
+    }
+
+    /// What is done to work by authority.
+    ActionKind, "kind of action" {
+        CancelTask = "cancel_task", OverridePriority = "override_priority",
+        ReallocateCapacity = "reallocate_capacity", Pause = "pause", Resume = "resume",
+    }
+
+    DiagnosisState, "diagnosis state" {
+        /// It waits for a person.
+        Open = "open",
+        Accepted = "accepted",
+        Dismissed = "dismissed",
+        /// The ticket went on without.
+        Overtaken = "overtaken",
+    }
+
+    ProposalKind, "kind of proposal" {
+        /// The task that failed is offered again.
+        Retry = "retry",
+        /// A new task is made.
+        Task = "task",
     }
 
     MessageState, "message state" {

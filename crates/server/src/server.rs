@@ -18,7 +18,7 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{Advance, Defaults, Dispatch, Loops, Node, Parts, Places, Supervise},
+    orchestrator::{Advance, Defaults, Diagnose, Dispatch, Loops, Node, Parts, Places, Supervise},
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -114,8 +114,9 @@ impl Server {
             let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
             let advance =
                 Advance { store: store.clone(), node: parts.node.clone(), mirrors: parts.mirrors.clone() };
+            let diagnose = Diagnose { store: store.clone(), node: parts.node.clone() };
             let places = Places::new(parts, defaults, tracker.clone());
-            Loops { store: store.clone(), dispatch, advance, places, supervise, wakes }
+            Loops { store: store.clone(), dispatch, advance, diagnose, places, supervise, wakes }
                 .start(&tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();

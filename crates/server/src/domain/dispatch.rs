@@ -51,6 +51,7 @@ pub struct Situation {
     pub lane: Lane,
     pub asks_capabilities: bool,
     pub archived: bool,
+    pub paused: bool,
     pub has_repository: bool,
     /// Of the project, the configured default included.
     pub autonomous: bool,
@@ -76,6 +77,9 @@ pub fn waiting_for(at: &Situation) -> Option<Waiting> {
     }
     if at.archived {
         return waits(WaitingFor::Archived, "its project is archived".to_owned());
+    }
+    if at.paused {
+        return waits(WaitingFor::Paused, "its project is paused; resume it".to_owned());
     }
     if at.asks_capabilities {
         let text = "an attached agent with its required_capabilities has to claim it";
@@ -154,6 +158,7 @@ mod tests {
             lane: Lane::Project,
             asks_capabilities: false,
             archived: false,
+            paused: false,
             has_repository: true,
             autonomous: true,
             project: (0, 5),
@@ -168,6 +173,7 @@ mod tests {
             ),
             (Situation { not_before: due, autonomous: false, ..free.clone() }, Some(WaitingFor::NotBefore)),
             (Situation { archived: true, has_repository: false, ..free.clone() }, Some(WaitingFor::Archived)),
+            (Situation { paused: true, has_repository: false, ..free.clone() }, Some(WaitingFor::Paused)),
             (
                 Situation { asks_capabilities: true, lane: Lane::Never, ..free.clone() },
                 Some(WaitingFor::Capabilities),

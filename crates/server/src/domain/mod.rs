@@ -17,6 +17,7 @@ pub mod spec_course;
 pub mod author;
 pub mod batch;
 pub mod branch;
+pub mod collaboration;
 pub mod commit;
 pub mod footprint;
 pub mod graph;
@@ -25,6 +26,7 @@ pub mod push;
 pub mod spec;
 
 pub mod agent;
+pub mod diagnosis;
 pub mod dispatch;
 pub mod idle;
 pub mod limit;

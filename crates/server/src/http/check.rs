@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use omoi_protocol::{
     ProviderKind,
+    action::{CancelTask, OverridePriority, PauseOrResume, Reallocate},
     agent::{Heartbeat, NewAgent},
     batch::{BATCH_EDGES_MAX, BATCH_TASKS_MAX, BatchTask, NewTaskBatch},
+    collaboration::NewTelling,
+    diagnosis::Acceptance,
     launch::PlainEnv,
     message::{MessageReport, NewMessage},
     project::{NewProject, ProjectPatch},
@@ -22,7 +25,10 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::domain::{agent, author, budget, check, dispatch, egress::Settings, graph, limit, spec_course};
+use crate::domain::{
+    agent, author, budget, check, collaboration, diagnosis::PROPOSALS_MAX, dispatch, egress::Settings, graph,
+    limit, spec_course,
+};
 
 pub trait Valid {
     /// What is wrong, naming the field.
@@ -102,6 +108,7 @@ fn settings(settings: &Map<String, Value>) -> Result<(), String> {
     author::check(settings)?;
     check::check("settings", settings)?;
     spec_course::check(settings)?;
+    collaboration::check(settings)?;
     budget::check(settings)
 }
 
@@ -333,6 +340,49 @@ impl Valid for NewMessage {
 impl Valid for MessageReport {
     fn check(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+impl Valid for NewTelling {
+    fn check(&self) -> Result<(), String> {
+        text("content", &self.content, 1, 16_384)
+    }
+}
+
+impl Valid for CancelTask {
+    fn check(&self) -> Result<(), String> {
+        reason(&self.reason)
+    }
+}
+
+impl Valid for OverridePriority {
+    fn check(&self) -> Result<(), String> {
+        reason(&self.reason)
+    }
+}
+
+impl Valid for Reallocate {
+    fn check(&self) -> Result<(), String> {
+        range("capacity", Some(self.capacity), 1, 10_000)?;
+        reason(&self.reason)
+    }
+}
+
+impl Valid for PauseOrResume {
+    fn check(&self) -> Result<(), String> {
+        reason(&self.reason)
+    }
+}
+
+/// Whoever does something by authority says why.
+fn reason(reason: &str) -> Result<(), String> {
+    text("reason", reason, 1, 2_000)
+}
+
+impl Valid for Acceptance {
+    fn check(&self) -> Result<(), String> {
+        let named = self.proposals.as_ref().map(|named| named.len() as i64);
+        range("proposals", named, 0, PROPOSALS_MAX as i64)
     }
 }
 

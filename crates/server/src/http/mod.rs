@@ -11,10 +11,13 @@ pub(crate) mod auth;
 mod figures;
 mod front;
 
+mod action;
 mod agent;
 mod artifact;
+mod collaboration;
 mod command;
 mod cost;
+mod diagnosis;
 mod egress;
 mod event;
 mod graph;
@@ -115,6 +118,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(command::routes())
         .merge(event::routes())
         .merge(message::routes())
+        .merge(collaboration::routes())
         .merge(egress::routes())
         .merge(project::routes())
         .merge(graph::routes())
@@ -122,6 +126,8 @@ fn described() -> OpenApiRouter<Api> {
         .merge(task::routes())
         .merge(spec::routes())
         .merge(agent::routes())
+        .merge(action::routes())
+        .merge(diagnosis::routes())
         .merge(artifact::routes())
         .merge(token::routes())
         .merge(session::routes())

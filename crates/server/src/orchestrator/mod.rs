@@ -7,6 +7,7 @@ mod upkeep;
 
 mod advance;
 mod commands;
+mod diagnose;
 mod dispatch;
 mod launch;
 mod node;
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use advance::{Advance, advance};
+pub use diagnose::{Diagnose, diagnose};
 pub use dispatch::{Dispatch, dispatch};
 pub use launch::Defaults;
 pub use node::Node;
@@ -33,6 +35,7 @@ const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
 const DISPATCH_PERIOD: Duration = Duration::from_secs(1);
 const ADVANCE_PERIOD: Duration = Duration::from_secs(1);
 const PLACES_PERIOD: Duration = Duration::from_secs(1);
+const DIAGNOSE_PERIOD: Duration = Duration::from_secs(60);
 const OVERLAP_PERIOD: Duration = Duration::from_secs(10);
 const SWEEP_PERIOD: Duration = Duration::from_secs(60);
 
@@ -41,6 +44,7 @@ pub struct Loops {
     pub store: Store,
     pub dispatch: Dispatch,
     pub advance: Advance,
+    pub diagnose: Diagnose,
     pub places: Places,
     /// And how often it looks; none when nobody is to be judged.
     pub supervise: Option<(Duration, Supervise)>,
@@ -49,7 +53,7 @@ pub struct Loops {
 
 impl Loops {
     pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
-        let Self { store, dispatch, advance, places, supervise, wakes } = self;
+        let Self { store, dispatch, advance, diagnose, places, supervise, wakes } = self;
         let never = || Arc::new(Notify::new());
         let run = Runner { tracker, stop };
         run.every("overlaps", OVERLAP_PERIOD, never(), store.clone(), |store: Store| async move {
@@ -71,6 +75,13 @@ impl Loops {
             wakes.advance,
             advance,
             |it: Advance| async move { it.tick().await },
+        );
+        run.every(
+            "diagnose",
+            DIAGNOSE_PERIOD,
+            never(),
+            diagnose,
+            |it: Diagnose| async move { it.tick().await },
         );
         run.every("places", PLACES_PERIOD, wakes.places, places.clone(), |it: Places| async move {
             it.tick().await

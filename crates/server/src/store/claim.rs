@@ -26,7 +26,8 @@ use crate::domain::{
 
 pub(super) const READY: &str = "status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL";
 /// A project in which another task may run; `$1` is the limit of those without their own.
-pub(super) const OPEN: &str = "p.archived = 0 AND p.live_sandboxes < COALESCE(p.max_concurrent, $1)";
+pub(super) const OPEN: &str =
+    "p.archived = 0 AND p.paused = 0 AND p.live_sandboxes < COALESCE(p.max_concurrent, $1)";
 /// What names the branch of a task besides the task itself.
 pub(super) const TICKET_COLUMNS: &str = "k.number, k.ticket_type";
 pub(super) const TICKET: &str = "LEFT JOIN tickets k ON k.id = t.ticket_id";

@@ -87,7 +87,7 @@ pub(super) async fn waiting_for(tx: &mut Tx, task: &Task) -> Result<Option<Waiti
         return Ok(None);
     }
     let sql = format!(
-        "SELECT t.lane, p.archived, p.repository_url, p.autonomous, p.live_sandboxes, p.max_concurrent, \
+        "SELECT t.lane, p.archived, p.paused, p.repository_url, p.autonomous, p.live_sandboxes, p.max_concurrent, \
          CAST(CASE WHEN {} THEN 1 ELSE 0 END AS BIGINT) AS keeping FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.id = $1",
         keeping("t", "$2")
     );
@@ -99,6 +99,7 @@ pub(super) async fn waiting_for(tx: &mut Tx, task: &Task) -> Result<Option<Waiti
         lane: lane(&row)?,
         asks_capabilities: !task.required_capabilities.is_empty(),
         archived: row.get("archived")?,
+        paused: row.get("paused")?,
         has_repository: row.get::<Option<String>>("repository_url")?.is_some(),
         autonomous: row.get::<Option<bool>>("autonomous")?.unwrap_or(tx.rules.autonomous),
         project: (

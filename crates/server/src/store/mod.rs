@@ -6,6 +6,7 @@
 //! method that reads, decides and writes is never overtaken, and rows get their positions in the order of commit.
 
 mod account;
+mod action;
 mod agent;
 mod artifact;
 mod ask;
@@ -17,9 +18,11 @@ mod bulk;
 mod call;
 mod checkpoint;
 mod claim;
+mod collaboration;
 mod command;
 mod cost;
 mod dependency;
+mod diagnosis;
 mod dispatch;
 mod egress;
 mod entry;
@@ -70,6 +73,7 @@ pub use self::{
     batch::Made as BatchMade,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
     cost::CallFilter,
+    diagnosis::DiagnosisFilter,
     dispatch::Dispatched,
     egress::Denial,
     entry::Entry,

@@ -66,7 +66,7 @@ pub(super) async fn first(tx: &mut Tx, agent: &AgentId) -> Result<(Vec<Row>, Vec
 
 async fn look_up(tx: &mut Tx, agent: &AgentId) -> Result<Vec<Row>, Error> {
     let free = "COALESCE(p.max_concurrent, $1) - p.live_sandboxes";
-    let open = format!("p.archived = 0 AND {free} > 0");
+    let open = format!("p.archived = 0 AND p.paused = 0 AND {free} > 0");
     let ready = READY.replace("AND ", "AND x.");
     let sql = format!(
         "SELECT {COLUMNS}, {TICKET_COLUMNS}, t.rank, front.list, front.free, a.capabilities AS able FROM agents a \

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::domain::dispatch;
 
-const COLUMNS: &str = "id, name, description, repository_url, default_branch, max_concurrent, settings, archived, \
+const COLUMNS: &str = "id, name, description, repository_url, default_branch, max_concurrent, settings, archived, paused, \
                        created_at, updated_at";
 
 impl Store {
@@ -131,6 +131,7 @@ fn read(row: &Row) -> Result<Project, Error> {
         max_concurrent: row.get("max_concurrent")?,
         settings: row.json("settings")?,
         archived: row.get("archived")?,
+        paused: row.get("paused")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
     })

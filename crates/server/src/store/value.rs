@@ -111,6 +111,8 @@ as_text!(
     omoi_protocol::TokenId,
     omoi_protocol::EgressId,
     omoi_protocol::CallId,
+    omoi_protocol::ActionId,
+    omoi_protocol::DiagnosisId,
 );
 
 /// One row of an answer.

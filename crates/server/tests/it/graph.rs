@@ -18,7 +18,7 @@ impl App {
         self.get(&format!("/api/v1/projects/{project}/overlaps")).await.expect(200)["items"].clone()
     }
 
-    async fn at_work(&self, project: &str, more: Value) -> Sandbox {
+    pub async fn at_work(&self, project: &str, more: Value) -> Sandbox {
         self.attached_to(&self.task(project, more).await).await
     }
 

@@ -8,14 +8,17 @@ mod viewer;
 mod wire;
 mod work;
 
+mod action;
 mod agent;
 mod artifact;
 mod audit;
 mod bad_input;
 mod batch;
 mod claim;
+mod collaboration;
 mod database_away;
 mod dependency;
+mod diagnosis;
 mod dispatch;
 mod door;
 mod egress;

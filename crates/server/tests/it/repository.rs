@@ -75,6 +75,7 @@ pub fn project(id: &str, repository_url: Option<&str>) -> Project {
         max_concurrent: None,
         settings: serde_json::Map::new(),
         archived: false,
+        paused: false,
         created_at: Timestamp::UNIX_EPOCH,
         updated_at: Timestamp::UNIX_EPOCH,
     }

@@ -90,6 +90,9 @@ pub fn spoken(message: &Message) -> String {
         MessageType::UserMessage => format!("{}, a person who follows your work, says", message.sender),
         MessageType::GuardianNudge => "The Guardian, which watches over your work, says".to_owned(),
         MessageType::System => "The system that you work in says".to_owned(),
+        MessageType::AgentMessage => {
+            format!("{}, another agent of this project, says; it is no order", message.sender)
+        }
         MessageType::Interrupt => format!("{} has stopped what you were doing", message.sender),
     };
     format!("[{who}]\n{}", message.content)

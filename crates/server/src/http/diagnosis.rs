@@ -1,0 +1,88 @@
+//! Why tickets cannot go on, and what a person decides about it.
+
+use axum::{Json as Answer, extract::State};
+use omoi_protocol::{
+    DiagnosisId, DiagnosisState, ProjectId, TicketId,
+    diagnosis::{Acceptance, Diagnosis},
+    page::Page,
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{
+    Api,
+    auth::Caller,
+    extract::{Json, Path, Query},
+    page::{self, Paging},
+    problem::ApiResult,
+};
+use crate::store::DiagnosisFilter;
+
+pub fn routes() -> OpenApiRouter<Api> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(get_one))
+        .routes(routes!(accept))
+        .routes(routes!(dismiss))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct Filter {
+    project_id: Option<ProjectId>,
+    ticket_id: Option<TicketId>,
+    state: Option<DiagnosisState>,
+}
+
+/// List diagnoses, newest first
+#[utoipa::path(get, path = "/api/v1/diagnoses", params(Filter, Paging),
+    responses((status = 200, body = Page<Diagnosis>)), tag = "guardian")]
+async fn list(
+    State(api): State<Api>,
+    who: Caller,
+    Query(filter): Query<Filter>,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<Diagnosis>>> {
+    who.viewer()?;
+    let limit = paging.limit()?;
+    let Filter { project_id, ticket_id, state } = filter;
+    let filter = DiagnosisFilter { project_id, ticket_id, state };
+    let rows = api.store.diagnosis_list(filter, paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |found| found.id.to_string()))
+}
+
+/// Show a diagnosis
+#[utoipa::path(get, path = "/api/v1/diagnoses/{id}", params(("id" = DiagnosisId, Path)),
+    responses((status = 200, body = Diagnosis)), tag = "guardian")]
+async fn get_one(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<DiagnosisId>,
+) -> ApiResult<Answer<Diagnosis>> {
+    who.viewer()?;
+    Ok(Answer(api.store.diagnosis_get(&id).await?))
+}
+
+/// Do what a diagnosis proposes, all of it or what is named
+#[utoipa::path(post, path = "/api/v1/diagnoses/{id}/accept", params(("id" = DiagnosisId, Path)), request_body = Acceptance,
+    responses((status = 200, body = Diagnosis)), tag = "guardian")]
+async fn accept(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<DiagnosisId>,
+    Json(acceptance): Json<Acceptance>,
+) -> ApiResult<Answer<Diagnosis>> {
+    Ok(Answer(api.store.diagnosis_accept(who.operator()?, &id, acceptance).await?))
+}
+
+/// Dismiss a diagnosis
+#[utoipa::path(post, path = "/api/v1/diagnoses/{id}/dismiss", params(("id" = DiagnosisId, Path)),
+    responses((status = 200, body = Diagnosis)), tag = "guardian")]
+async fn dismiss(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<DiagnosisId>,
+) -> ApiResult<Answer<Diagnosis>> {
+    Ok(Answer(api.store.diagnosis_dismiss(who.operator()?, &id).await?))
+}
