@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use omoi_protocol::{
     MessageId, MessageState, SandboxId,
+    collaboration::{NewTelling, Peer},
     message::{Message, MessageQueued, MessageReport, NewMessage},
 };
 
@@ -24,6 +25,15 @@ impl Client {
     pub async fn message_history(&self, of: &SandboxId, limit: usize) -> Result<Vec<Message>, Error> {
         let query = [("history", "true".to_owned()), ("limit", limit.to_string())];
         self.get(&path(of, "/messages")).query(&query).json().await
+    }
+
+    /// Says something to another agent of the same project.
+    pub async fn peer_tell(&self, from: &SandboxId, new: &NewTelling) -> Result<MessageQueued, Error> {
+        self.post(&path(from, "/peers")).body(new).json().await
+    }
+
+    pub async fn peer_list(&self, of: &SandboxId) -> Result<Vec<Peer>, Error> {
+        self.get(&path(of, "/peers")).json().await
     }
 
     /// Tells that the agent has the message, or has dealt with it.

@@ -19,6 +19,7 @@ use crate::{
         log::{Log, Replay},
         mcp::Mcp,
         model::{Model, RetryPolicy, Settings},
+        peer::Peers,
         prompt::COMPLETION_SIGNAL,
         session::{Ended, Parts, Session},
         skill::Skill,
@@ -344,6 +345,7 @@ async fn open<'a>(
         helpers: Helper::all(workspace),
         skills: Skill::all(workspace),
         servers,
+        peers: Some(Peers { client: work.client.clone(), own: launch.sandbox_id.clone() }),
         allowed: agent.allowed_tools.clone(),
         disallowed: agent.disallowed_tools.clone(),
     };

@@ -281,6 +281,37 @@ fn assert_heartbeats(events: &[Value]) {
     }
 }
 
+/// Looks who else is at work.
+const LOOKS_AROUND: &str = r#"
+about: looks who else is at work, and says something to nobody in particular
+steps:
+  - call: { tool: Peers, input: {} }
+  - call: { tool: Peers, input: { to: sbx-nobody, content: hello } }
+  - say: I have seen them.
+    end: true
+"#;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_sees_who_else_is_at_work_in_its_project() {
+    let waits = WAITS.replace("SECONDS", "600");
+    let omoi = Omoi::with_scenarios(&[("waits", &waits), ("looks", LOOKS_AROUND)]).await;
+    let project = omoi.small_project().await;
+    let (_, other) = omoi.agent(&project, "waits", json!({})).await;
+    omoi.until_event(&other, "command.started").await;
+    let (task, sandbox) = omoi.agent(&project, "looks", json!({})).await;
+    omoi.gone(&sandbox).await;
+    assert_eq!(omoi.task(&task).await["status"], "completed");
+    let events = omoi.stored(&sandbox).await;
+    let done = of(&events, "agent.tool_completed");
+    let seen = done[0].to_string();
+    assert!(seen.contains(other.as_str()) && seen.contains("Play waits"), "{seen}");
+    let refused = done[1].to_string();
+    assert!(refused.contains("sbx-nobody"), "{refused}");
+    omoi.say(&other, "interrupt", "stop").await;
+    omoi.say(&other, "user_message", "go home").await;
+    omoi.gone(&other).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_agent_works_on_while_the_server_is_away() {
     let mut omoi = Omoi::with_scenarios(&[("busy", BUSY)]).await;

@@ -10,6 +10,7 @@ use super::{
     context::Context,
     mcp::Mcp,
     model::{Answer, Ask, Model, Progress},
+    peer::{PEERS, Peers},
     skill::Skill,
     subagent::{Asked, Helper, Report},
     talk::{Block, Message, ToolSpec},
@@ -28,6 +29,8 @@ pub struct Kit {
     pub helpers: Vec<Helper>,
     pub skills: Vec<Skill>,
     pub servers: Mcp,
+    /// Helpers have none: they speak to who asked them.
+    pub peers: Option<Peers>,
     pub allowed: Option<Vec<String>>,
     pub disallowed: Vec<String>,
 }
@@ -53,6 +56,9 @@ impl Kit {
         if !self.skills.is_empty() {
             specs.push(skill_spec());
         }
+        if self.peers.is_some() {
+            specs.push(Peers::spec());
+        }
         specs.extend(self.servers.specs());
         specs.retain(|spec| self.is_allowed(&spec.name));
         specs
@@ -65,7 +71,7 @@ impl Kit {
 
     pub fn effect(&self, name: &str, input: &Value) -> Effect {
         match name {
-            SKILL => Effect::Reads,
+            SKILL | PEERS => Effect::Reads,
             TASK => {
                 let helper = self.helpers.iter().find(|one| input["subagent_type"] == one.name.as_str());
                 let reads = |tool: &String| self.tools.effect(tool) == Effect::Reads;
@@ -118,6 +124,7 @@ impl Kit {
                 Err(why) => (failed(why), None),
             },
             SKILL => (self.skill(call.input), None),
+            PEERS => (self.reach(call.input).await, None),
             name if name.starts_with("mcp__") => (self.serve(call, means).await, None),
             _ => {
                 let listen = |piece: Piece<'_>| means.tell.piece(call.id, &piece);
@@ -135,6 +142,13 @@ impl Kit {
                 let known: Vec<&str> = self.skills.iter().map(|skill| skill.name.as_str()).collect();
                 failed(format!("there is no skill {name:?}; there are {}", known.join(", ")))
             }
+        }
+    }
+
+    async fn reach(&self, input: &Value) -> Done {
+        match &self.peers {
+            Some(peers) => peers.call(input).await.map_or_else(failed, succeeded),
+            None => failed("there is nobody to speak to from here".to_owned()),
         }
     }
 
@@ -216,6 +230,7 @@ impl Kit {
             helpers: Vec::new(),
             skills: Vec::new(),
             servers: Mcp::default(),
+            peers: None,
             allowed: self.allowed.clone(),
             disallowed: self.disallowed.clone(),
         }

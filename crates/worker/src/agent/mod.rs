@@ -14,6 +14,7 @@ mod spent;
 pub mod steer;
 
 mod front;
+pub mod peer;
 pub mod skill;
 pub mod subagent;
 
