@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod artifact;
 pub mod batch;
+pub mod conductor;
 pub mod cost;
 pub mod egress;
 pub mod event;
@@ -11,6 +12,7 @@ pub mod id;
 pub mod launch;
 pub mod live;
 pub mod message;
+pub mod monitor;
 pub mod outcome;
 pub mod page;
 pub mod problem;

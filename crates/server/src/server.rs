@@ -18,7 +18,7 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{Advance, Defaults, Dispatch, Loops, Node, Parts, Places, Supervise},
+    orchestrator::{Advance, Conductor, Defaults, Dispatch, Loops, Node, Parts, Places, Supervise},
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -110,12 +110,21 @@ impl Server {
                 stays: config.worker.idle,
             };
             let supervise = config.supervise.enabled.then_some((config.supervise.period, supervise));
+            let conductor = config.conductor.enabled.then(|| {
+                Conductor::new(
+                    store.clone(),
+                    parts.clock.clone(),
+                    parts.node.clone(),
+                    parts.mirrors.clone(),
+                    config.conductor.clone(),
+                )
+            });
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
             let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
             let advance =
                 Advance { store: store.clone(), node: parts.node.clone(), mirrors: parts.mirrors.clone() };
             let places = Places::new(parts, defaults, tracker.clone());
-            Loops { store: store.clone(), dispatch, advance, places, supervise, wakes }
+            Loops { store: store.clone(), dispatch, advance, places, supervise, conductor, wakes }
                 .start(&tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();

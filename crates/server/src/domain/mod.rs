@@ -28,6 +28,7 @@ pub mod agent;
 pub mod dispatch;
 pub mod idle;
 pub mod limit;
+pub mod radar;
 pub mod restart;
 pub mod supervision;
 

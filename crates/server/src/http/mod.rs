@@ -14,6 +14,7 @@ mod front;
 mod agent;
 mod artifact;
 mod command;
+mod conductor;
 mod cost;
 mod egress;
 mod event;
@@ -118,6 +119,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(egress::routes())
         .merge(project::routes())
         .merge(graph::routes())
+        .merge(conductor::routes())
         .merge(ticket::routes())
         .merge(task::routes())
         .merge(spec::routes())

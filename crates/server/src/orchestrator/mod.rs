@@ -7,6 +7,7 @@ mod upkeep;
 
 mod advance;
 mod commands;
+mod conductor;
 mod dispatch;
 mod launch;
 mod node;
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use advance::{Advance, advance};
+pub use conductor::Conductor;
 pub use dispatch::{Dispatch, dispatch};
 pub use launch::Defaults;
 pub use node::Node;
@@ -44,12 +46,14 @@ pub struct Loops {
     pub places: Places,
     /// And how often it looks; none when nobody is to be judged.
     pub supervise: Option<(Duration, Supervise)>,
+    /// None when nobody is to look across sandboxes.
+    pub conductor: Option<Conductor>,
     pub wakes: Wakes,
 }
 
 impl Loops {
     pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
-        let Self { store, dispatch, advance, places, supervise, wakes } = self;
+        let Self { store, dispatch, advance, places, supervise, conductor, wakes } = self;
         let never = || Arc::new(Notify::new());
         let run = Runner { tracker, stop };
         run.every("overlaps", OVERLAP_PERIOD, never(), store.clone(), |store: Store| async move {
@@ -85,6 +89,16 @@ impl Loops {
                 |it: Supervise| async move { it.tick().await },
             );
         }
+        if let Some(conductor) = conductor {
+            let (period, settle) = (conductor.settings.period, conductor.settings.settle);
+            run.settling(
+                "conductor",
+                (period, settle),
+                wakes.conductor,
+                conductor,
+                |it: Conductor| async move { it.tick().await },
+            );
+        }
     }
 }
 
@@ -107,9 +121,25 @@ impl Runner<'_> {
         R: fmt::Debug + Default + PartialEq + Send,
         E: fmt::Display + Send,
     {
+        self.settling(name, (period, Duration::ZERO), wake, on, tick);
+    }
+
+    fn settling<T, F, R, E>(
+        &self,
+        name: &'static str,
+        (period, settle): (Duration, Duration),
+        wake: Arc<Notify>,
+        on: T,
+        tick: impl Fn(T) -> F + Send + Sync + 'static,
+    ) where
+        T: Clone + Send + Sync + 'static,
+        F: Future<Output = Result<R, E>> + Send,
+        R: fmt::Debug + Default + PartialEq + Send,
+        E: fmt::Display + Send,
+    {
         let stop = self.stop.child_token();
         self.tracker.spawn(async move {
-            every::every(name, period, &wake, stop, || tick(on.clone())).await;
+            every::every(name, period, settle, &wake, stop, || tick(on.clone())).await;
         });
     }
 }

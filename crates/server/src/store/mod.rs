@@ -18,6 +18,7 @@ mod call;
 mod checkpoint;
 mod claim;
 mod command;
+mod conductor;
 mod cost;
 mod dependency;
 mod dispatch;
@@ -69,6 +70,7 @@ pub use self::{
     audit::AuditFilter,
     batch::Made as BatchMade,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
+    conductor::{ConflictFilter, Found as ConflictsFound, Member, Pair},
     cost::CallFilter,
     dispatch::Dispatched,
     egress::Denial,

@@ -111,6 +111,10 @@ as_text!(
     omoi_protocol::TokenId,
     omoi_protocol::EgressId,
     omoi_protocol::CallId,
+    omoi_protocol::ConflictId,
+    omoi_protocol::DuplicateId,
+    omoi_protocol::AnalysisId,
+    omoi_protocol::AnomalyId,
 );
 
 /// One row of an answer.

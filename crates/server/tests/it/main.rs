@@ -14,6 +14,7 @@ mod audit;
 mod bad_input;
 mod batch;
 mod claim;
+mod conductor;
 mod database_away;
 mod dependency;
 mod dispatch;

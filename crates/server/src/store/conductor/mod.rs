@@ -1,0 +1,7 @@
+//! What the Conductor reads and keeps: who is under way with what, the conflicts among them, and what it made of it all.
+
+mod conflict;
+mod member;
+
+pub use conflict::{ConflictFilter, Found, Pair};
+pub use member::Member;
