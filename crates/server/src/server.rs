@@ -18,7 +18,7 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{Advance, Conductor, Defaults, Dispatch, Loops, Node, Parts, Places, Supervise},
+    orchestrator::{Advance, Conductor, Defaults, Dispatch, Loops, Monitor, Node, Parts, Places, Supervise},
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -119,12 +119,15 @@ impl Server {
                     config.conductor.clone(),
                 )
             });
+            let monitor = config.monitor.enabled.then(|| {
+                Monitor::new(store.clone(), parts.clock.clone(), parts.node.clone(), config.monitor.clone())
+            });
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
             let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
             let advance =
                 Advance { store: store.clone(), node: parts.node.clone(), mirrors: parts.mirrors.clone() };
             let places = Places::new(parts, defaults, tracker.clone());
-            Loops { store: store.clone(), dispatch, advance, places, supervise, conductor, wakes }
+            Loops { store: store.clone(), dispatch, advance, places, supervise, conductor, monitor, wakes }
                 .start(&tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();

@@ -62,16 +62,21 @@ async fn two_tasks_that_edit_the_same_lines_are_flagged_before_either_finishes_a
     let (title, apart) = omoi.agent(&project, "title", json!({})).await;
 
     // Neither can end before it is told, and only the radar tells them.
+    let (mut found, mut ended) = (Vec::new(), Vec::new());
     for (sandbox, about) in [(&one, "Play retype"), (&other, "Play rename")] {
         let heard = omoi.until_event(sandbox, "agent.message_injected").await;
         let said = heard["payload"]["content"].as_str().unwrap();
         assert!(said.contains(about) && said.contains("src/lib.rs (line 1)"), "{said}");
         let seen = omoi.until(sandbox, |event| event.event_type == "SANDBOX_ENDED").await;
-        let at = |event_type: &str| seen.iter().position(|event| event.event_type == event_type).unwrap();
-        assert!(at("conductor.conflict.found") < at("agent.completed"), "{seen:#?}");
+        let at = |event_type: &str| {
+            seen.iter().find(|event| event.event_type == event_type).map(|event| event.position)
+        };
+        found.push(at("conductor.conflict.found").expect("it is on the time line"));
+        ended.push(at("SANDBOX_ENDED").unwrap());
         let told = |event: &&LiveEvent| event.event_type == "agent.message_injected";
         assert_eq!(seen.iter().filter(told).count(), 1, "once");
     }
+    assert!(found.iter().max() < ended.iter().min(), "{found:?} {ended:?}");
     for task in [&rename, &retype] {
         assert_eq!(omoi.task(task).await["status"], "completed");
     }

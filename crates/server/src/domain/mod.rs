@@ -25,9 +25,11 @@ pub mod push;
 pub mod spec;
 
 pub mod agent;
+pub mod coherence;
 pub mod dispatch;
 pub mod idle;
 pub mod limit;
+pub mod monitor;
 pub mod radar;
 pub mod restart;
 pub mod supervision;

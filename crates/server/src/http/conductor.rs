@@ -2,8 +2,8 @@
 
 use axum::{Json as Answer, extract::State};
 use omoi_protocol::{
-    ProjectId,
-    conductor::{Conflict, Matrix},
+    DuplicateId, ProjectId,
+    conductor::{Analysis, ConductorStatus, Conflict, Duplicate, Matrix},
     page::Page,
 };
 use serde::Deserialize;
@@ -13,21 +13,57 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     Api,
     auth::Caller,
-    extract::Query,
+    extract::{Path, Query},
     page::{self, Paging},
     problem::ApiResult,
 };
 use crate::store::ConflictFilter;
 
 pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(conflicts)).routes(routes!(matrix))
+    OpenApiRouter::new()
+        .routes(routes!(status))
+        .routes(routes!(analyses))
+        .routes(routes!(conflicts))
+        .routes(routes!(matrix))
+        .routes(routes!(duplicates))
+        .routes(routes!(dismiss))
+}
+
+/// Show how well all that is under way fits together
+#[utoipa::path(get, path = "/api/v1/conductor/status", responses((status = 200, body = ConductorStatus)), tag = "conductor")]
+async fn status(State(api): State<Api>, who: Caller) -> ApiResult<Answer<ConductorStatus>> {
+    who.viewer()?;
+    Ok(Answer(api.store.conductor_status(&api.conductor).await?))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+struct OfProject {
+    /// Of all projects together where it is not said.
+    project_id: Option<ProjectId>,
+}
+
+/// List the looks over all that was under way, newest first
+///
+/// Two days of them are kept.
+#[utoipa::path(get, path = "/api/v1/conductor/analyses", params(OfProject, Paging), responses((status = 200, body = Page<Analysis>)), tag = "conductor")]
+async fn analyses(
+    State(api): State<Api>,
+    who: Caller,
+    Query(of): Query<OfProject>,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<Analysis>>> {
+    who.viewer()?;
+    let limit = paging.limit()?;
+    let rows = api.store.analysis_list(of.project_id, paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |analysis| analysis.id.to_string()))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Filter {
     project_id: Option<ProjectId>,
-    /// Only those that are not over, or only those that are.
+    /// Only those that are not over (or not dismissed), or only those that are.
     open: Option<bool>,
 }
 
@@ -62,4 +98,29 @@ struct Of {
 async fn matrix(State(api): State<Api>, who: Caller, Query(of): Query<Of>) -> ApiResult<Answer<Matrix>> {
     who.viewer()?;
     Ok(Answer(api.store.radar_matrix(&of.project_id).await?))
+}
+
+/// List tasks that seem to be the same work, newest first
+#[utoipa::path(get, path = "/api/v1/conductor/duplicates", params(Filter, Paging), responses((status = 200, body = Page<Duplicate>)), tag = "conductor")]
+async fn duplicates(
+    State(api): State<Api>,
+    who: Caller,
+    Query(filter): Query<Filter>,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<Duplicate>>> {
+    who.viewer()?;
+    let limit = paging.limit()?;
+    let rows = api.store.duplicate_list(filter.project_id, filter.open, paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |duplicate| duplicate.id.to_string()))
+}
+
+/// Say that two tasks are not the same work
+#[utoipa::path(post, path = "/api/v1/conductor/duplicates/{id}/dismiss", params(("id" = DuplicateId, Path)),
+    responses((status = 200, body = Duplicate)), tag = "conductor")]
+async fn dismiss(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<DuplicateId>,
+) -> ApiResult<Answer<Duplicate>> {
+    Ok(Answer(api.store.duplicate_dismiss(who.operator()?, &id).await?))
 }

@@ -1,17 +1,22 @@
 //! The Conductor: looks across the sandboxes of each project for tasks that get in each other's way. What a look means is
-//! decided in `domain::radar`; branches are merged for a try in the project's mirror.
+//! decided in `domain::radar`; branches are merged for a try in the project's mirror. Once a period it says what all of it
+//! comes to (`analyse.rs`).
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
 };
 
+use jiff::Timestamp;
 use omoi_protocol::{
     ProjectId,
     conductor::{Matrix, MatrixMember, MatrixPair, Side},
 };
 
-use super::node::Node;
+use super::{
+    analyse::{Findings, Goals, analyses, duplicates},
+    node::Node,
+};
 use crate::{
     clock::Clock,
     config,
@@ -20,7 +25,7 @@ use crate::{
         radar::{self, Seen, Trial, Verdict},
     },
     git::{self, Mirrors, branch_ref},
-    store::{ConflictsFound, Error, Member, Pair, Store},
+    store::{Alike, ConflictsFound, Error, Member, Pair, Store},
 };
 
 /// Members of one project that are compared; those that live come first.
@@ -36,6 +41,8 @@ pub struct Report {
     pub conflicts_found: usize,
     pub conflicts_cleared: usize,
     pub told: usize,
+    /// Pairs of tasks that seem to be the same work.
+    pub duplicates: usize,
 }
 
 #[derive(Clone)]
@@ -47,6 +54,8 @@ pub struct Conductor {
     pub settings: config::Conductor,
     tried: Arc<Known<Trial>>,
     merged: Arc<Known<bool>>,
+    goals: Arc<Mutex<Goals>>,
+    analysed: Arc<Mutex<Option<Timestamp>>>,
 }
 
 impl Conductor {
@@ -57,7 +66,9 @@ impl Conductor {
         mirrors: Mirrors,
         settings: config::Conductor,
     ) -> Self {
-        Self { store, clock, node, mirrors, settings, tried: Arc::default(), merged: Arc::default() }
+        let (tried, merged) = (Arc::default(), Arc::default());
+        let (goals, analysed) = (Arc::default(), Arc::default());
+        Self { store, clock, node, mirrors, settings, tried, merged, goals, analysed }
     }
 
     pub async fn tick(&self) -> Result<Report, Error> {
@@ -69,10 +80,54 @@ impl Conductor {
         for project in self.store.radar_projects().await? {
             members.entry(project).or_default();
         }
-        for (project, members) in members {
-            self.look(&project, members, &mut report).await?;
+        for (project, members) in &members {
+            self.look(project, members.clone(), &mut report).await?;
+        }
+        if self.is_due() {
+            report.duplicates = self.analyse(members).await?;
         }
         Ok(report)
+    }
+
+    /// What comes of it all is told once a period, however often a file changes.
+    fn is_due(&self) -> bool {
+        let mut last = self.analysed.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        let is_due = last.is_none_or(|last| now >= last + self.settings.period);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+
+    /// Says how many pairs of tasks seem to be the same work.
+    async fn analyse(&self, members: BTreeMap<ProjectId, Vec<Member>>) -> Result<usize, Error> {
+        let (goals, from) = (self.goals.clone(), self.settings.duplicate_from);
+        let compare = move || {
+            let mut goals = goals.lock().unwrap_or_else(PoisonError::into_inner);
+            if goals.len() >= KNOWN_MAX {
+                goals.clear();
+            }
+            let alike: Vec<Alike> =
+                members.values().flat_map(|members| duplicates(members, from, &mut goals)).collect();
+            (members, alike)
+        };
+        // Comparing texts may take a while, and threads that serve requests have none to spare.
+        let compared = tokio::task::spawn_blocking(compare).await;
+        let (members, alike) =
+            compared.map_err(|error| Error::Unavailable(format!("tasks could not be compared: {error}")))?;
+        let count = alike.len();
+        let duplicates =
+            if alike.is_empty() { BTreeMap::new() } else { self.store.duplicate_keep(alike).await? };
+        let findings = Findings { duplicates, conflicts: self.store.conflict_counts().await? };
+        // Nobody judges alignment yet: whoever does says so here.
+        let analyses = analyses(&members, &findings, |_| None, self.clock.now());
+        if let Some(all) = analyses.last() {
+            metrics::gauge!("omoi_coherence").set(all.coherence_score);
+            metrics::gauge!("omoi_conflicts_open").set(f64::from(all.conflict_count));
+        }
+        self.store.analysis_keep(analyses).await?;
+        Ok(count)
     }
 
     /// One project: everybody against everybody, and against the default branch.

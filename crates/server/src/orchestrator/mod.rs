@@ -6,10 +6,12 @@ mod overlap;
 mod upkeep;
 
 mod advance;
+mod analyse;
 mod commands;
 mod conductor;
 mod dispatch;
 mod launch;
+mod monitor;
 mod node;
 mod places;
 mod supervise;
@@ -23,6 +25,7 @@ pub use advance::{Advance, advance};
 pub use conductor::Conductor;
 pub use dispatch::{Dispatch, dispatch};
 pub use launch::Defaults;
+pub use monitor::Monitor;
 pub use node::Node;
 pub use overlap::overlaps;
 pub use places::{Parts, Places};
@@ -48,12 +51,13 @@ pub struct Loops {
     pub supervise: Option<(Duration, Supervise)>,
     /// None when nobody is to look across sandboxes.
     pub conductor: Option<Conductor>,
+    pub monitor: Option<Monitor>,
     pub wakes: Wakes,
 }
 
 impl Loops {
     pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
-        let Self { store, dispatch, advance, places, supervise, conductor, wakes } = self;
+        let Self { store, dispatch, advance, places, supervise, conductor, monitor, wakes } = self;
         let never = || Arc::new(Notify::new());
         let run = Runner { tracker, stop };
         run.every("overlaps", OVERLAP_PERIOD, never(), store.clone(), |store: Store| async move {
@@ -88,6 +92,10 @@ impl Loops {
                 supervise,
                 |it: Supervise| async move { it.tick().await },
             );
+        }
+        if let Some(monitor) = monitor {
+            let period = monitor.settings.period;
+            run.every("monitor", period, never(), monitor, |it: Monitor| async move { it.tick().await });
         }
         if let Some(conductor) = conductor {
             let (period, settle) = (conductor.settings.period, conductor.settings.settle);

@@ -32,6 +32,7 @@ mod job;
 mod keep;
 mod message;
 mod migrate;
+mod monitor;
 mod offer;
 mod place;
 mod postgres;
@@ -70,7 +71,7 @@ pub use self::{
     audit::AuditFilter,
     batch::Made as BatchMade,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
-    conductor::{ConflictFilter, Found as ConflictsFound, Member, Pair},
+    conductor::{Alike, ConflictFilter, Found as ConflictsFound, Member, Pair},
     cost::CallFilter,
     dispatch::Dispatched,
     egress::Denial,
@@ -78,6 +79,7 @@ pub use self::{
     error::Error,
     event::{EventAsk, TrajectoryAsk},
     message::QUEUED as MESSAGE_QUEUED,
+    monitor::Working,
     place::{Facts, Placed},
     proof::Owed,
     rules::Rules,

@@ -227,3 +227,78 @@ on_both! { |config| config.conductor.merges_max = 2 =>
         assert_eq!(tried.map(|report| (report.merges_tried, report.conflicts_found)), [(2, 0), (1, 1)]);
     }
 }
+
+on_both! {
+    async fn tasks_that_seem_to_be_the_same_work_are_found_once_and_a_person_may_dismiss_them(app: App) {
+        let project = app.project("parser").await;
+        let conductor = conductor(&app);
+        let more = |title: &str| json!({ "title": title, "description": "Read rows and write them as comma-separated values." });
+        let mut held = Vec::new();
+        for title in ["Export rows as CSV", "Export the rows as CSV", "Delete stale sessions from the cache every night"] {
+            let task = app.task(&project, more(title)).await;
+            held.push(app.attach(json!({ "task_id": task })).await);
+        }
+        assert_eq!(conductor.tick().await.unwrap().duplicates, 1);
+        let list = |open: bool| {
+            let path = format!("/api/v1/conductor/duplicates?project_id={project}&open={open}");
+            let app = &app;
+            async move { app.get(&path).await.expect(200)["items"].as_array().unwrap().clone() }
+        };
+        let found = list(true).await;
+        assert_eq!(found.len(), 1);
+        assert!(found[0]["similarity"].as_f64().unwrap() > 0.7, "{found:?}");
+        assert_eq!((&found[0]["a"]["title"], &found[0]["b"]["title"]), (&json!("Export rows as CSV"), &json!("Export the rows as CSV")));
+        assert_eq!(app.told_of("conductor.duplicate.found").await.len(), 1);
+
+        let status = app.get("/api/v1/conductor/status").await.expect(200);
+        assert_eq!((&status["open_duplicates"], &status["on_conflict"]), (&json!(1), &json!("tell")));
+        let all = &status["last_analysis"];
+        assert_eq!((&all["num_agents"], &all["duplicate_count"], &all["system_status"]), (&json!(3), &json!(1), &json!("inefficient")));
+        assert_eq!(all["average_alignment"], 1.0);
+        assert_eq!(status["projects"][0]["project_id"], project.as_str());
+
+        let path = format!("/api/v1/conductor/duplicates/{}/dismiss", text(&found[0]["id"]));
+        app.call(reqwest::Method::POST, &path, &held[0].token, None).await.refused(403, "operator_needed");
+        let dismissed = app.post(&path, json!({})).await.expect(200);
+        assert_eq!(app.post(&path, json!({})).await.expect(200), dismissed, "twice is once");
+        assert!(dismissed["dismissed_by"].is_string(), "{dismissed}");
+        app.post("/api/v1/conductor/duplicates/dup-none/dismiss", json!({})).await.refused(404, "duplicate_not_found");
+        assert_eq!((list(true).await.len(), list(false).await.len()), (0, 1));
+        let audit = app.get("/api/v1/audit?action=duplicate.dismiss").await.expect(200);
+        assert_eq!(audit["items"].as_array().unwrap().len(), 1);
+
+        assert_eq!(conductor.tick().await.unwrap().duplicates, 0, "not before its period is over");
+        app.clock.advance(jiff::SignedDuration::from_secs(61));
+        conductor.tick().await.unwrap();
+        assert_eq!(app.told_of("conductor.duplicate.found").await.len(), 1);
+        let analyses = app.get("/api/v1/conductor/analyses").await.expect(200);
+        let counts: Vec<&Value> = analyses["items"].as_array().unwrap().iter().map(|one| &one["duplicate_count"]).collect();
+        assert_eq!(counts, [&json!(0), &json!(1)], "newest first");
+        let of_project = app.get(&format!("/api/v1/conductor/analyses?project_id={project}&limit=1")).await.expect(200);
+        assert_eq!((of_project["items"].as_array().unwrap().len(), of_project["next"].is_string()), (1, true));
+    }
+
+    async fn conflicts_make_what_is_under_way_less_coherent(app: App) {
+        let project = app.project("parser").await;
+        let conductor = conductor(&app);
+        let (a, b) = (app.at_it(&project, "Rename it").await, app.at_it(&project, "Speed up the whole parser").await);
+        for sandbox in [&a, &b] {
+            app.edits_line(sandbox, "f", 5).await;
+        }
+        conductor.tick().await.unwrap();
+        let status = app.get("/api/v1/conductor/status").await.expect(200);
+        let all = &status["last_analysis"];
+        assert_eq!((&all["conflict_count"], &all["misaligned"], &all["average_alignment"]), (&json!(1), &json!(2), &json!(0.0)));
+        assert_eq!((&all["coherence_score"], &all["system_status"]), (&json!(0.0), &json!("critical")));
+        // With nobody at work there is nothing to say.
+        for sandbox in [&a, &b] {
+            app.post(&format!("/api/v1/tasks/{}/cancel", sandbox.task.as_ref().unwrap()), json!({})).await.expect(200);
+        }
+        app.clock.advance(jiff::SignedDuration::from_secs(61));
+        conductor.tick().await.unwrap();
+        let status = app.get("/api/v1/conductor/status").await.expect(200);
+        assert_eq!((&status["last_analysis"]["system_status"], &status["projects"]), (&json!("no_agents"), &json!([])));
+        let metrics = app.get("/metrics").await.expect(200);
+        assert!(metrics.as_str().unwrap().contains("omoi_coherence"), "{metrics}");
+    }
+}

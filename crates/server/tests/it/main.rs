@@ -31,6 +31,7 @@ mod mirror;
 mod model_budget;
 mod model_gateway;
 mod model_trouble;
+mod monitor;
 mod project;
 mod proof;
 mod prune;
