@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    Context, agent, audit, config, db, demo, doctor, image, project, run, sandbox, serve, spec, supervise,
-    task, ticket, token, verify_flow, whoami,
+    Context, agent, audit, conductor, config, db, demo, doctor, image, monitor, project, run, sandbox, serve,
+    spec, supervise, task, ticket, token, verify_flow, whoami,
 };
 
 const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and hands back reviewed branches";
@@ -66,6 +66,8 @@ pub enum Command {
     Spec(spec::Args),
     Sandbox(sandbox::Args),
     Supervise(supervise::Args),
+    Monitor(monitor::Args),
+    Conductor(conductor::Args),
     Image(image::Args),
     Agent(agent::Args),
     Whoami(whoami::Args),
@@ -98,6 +100,8 @@ impl Command {
             Self::Spec(args) => args.run(cx).await,
             Self::Sandbox(args) => args.run(cx).await,
             Self::Supervise(args) => args.run(cx).await,
+            Self::Monitor(args) => args.run(cx).await,
+            Self::Conductor(args) => args.run(cx).await,
             Self::Image(args) => args.run(cx).await,
             Self::Agent(args) => args.run(cx).await,
             Self::Whoami(args) => args.run(cx).await,

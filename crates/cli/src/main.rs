@@ -20,8 +20,10 @@ mod serve;
 mod token;
 
 mod agent;
+mod conductor;
 mod demo;
 mod import;
+mod monitor;
 mod project;
 mod run;
 mod sandbox;

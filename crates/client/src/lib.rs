@@ -8,6 +8,7 @@ mod retry;
 
 mod agent;
 mod artifact;
+mod conductor;
 mod cost;
 mod event;
 mod git;

@@ -84,6 +84,13 @@ ids! {
     TokenId, "tok";
     /// One line of the log of what sandboxes reached for.
     EgressId, "egr";
+    /// Two branches, or two sandboxes, that cannot be brought together as they are.
+    ConflictId, "cfl";
+    /// Two tasks that seem to be the same work.
+    DuplicateId, "dup";
+    /// One look of the Conductor over all that is under way.
+    AnalysisId, "ana";
+    AnomalyId, "anm";
     /// One call to a model.
     CallId, "call";
     /// Something done by authority.

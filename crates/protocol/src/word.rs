@@ -159,6 +159,38 @@ words! {
         Local = "local", Docker = "docker", Daytona = "daytona", Kubernetes = "kubernetes", External = "external",
     }
 
+    /// How two tasks get in each other's way, the surest last.
+    ConflictKind, "kind of conflict" {
+        /// Both change a file, and nobody knows which lines.
+        Files = "files",
+        /// Both change the same lines, or lines that touch.
+        Lines = "lines",
+        /// Their branches do not merge.
+        Merge = "merge",
+    }
+
+    /// What the radar says of two.
+    PairState, "state of a pair" {
+        /// Not tried yet.
+        Unknown = "unknown",
+        Clear = "clear",
+        Files = "files",
+        Lines = "lines",
+        Merge = "merge",
+    }
+
+    SystemStatus, "system status" {
+        NoAgents = "no_agents", Critical = "critical", Warning = "warning", Inefficient = "inefficient",
+        Normal = "normal", Optimal = "optimal",
+    }
+
+    AnomalySeverity, "severity of an anomaly" { Warning = "warning", Error = "error", Critical = "critical" }
+
+    AnomalyType, "type of anomaly" { Spike = "spike", Drop = "drop" }
+
+    /// How far back figures go.
+    MetricRange, "range" { Hour = "1h", Day = "24h", Week = "7d" }
+
     EventSource, "event source" { Agent = "agent", Worker = "worker", System = "system" }
 
     MessageType, "message type" {

@@ -38,6 +38,8 @@ const MAY_FREE_A_TASK: &[&str] = &[
     "SANDBOX_KEPT",
 ];
 const MAY_ADVANCE_A_SPEC: &[&str] = &["TASK_STATUS_CHANGED", "TASK_COMPLETED", "SPEC_PHASE_STARTED"];
+/// After these two tasks may get in each other's way that did not before, or no longer.
+const MAY_BRING_A_CONFLICT: &[&str] = &["agent.file_edited", "git.push", "TASK_ASSIGNED", "SANDBOX_ENDED"];
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 
 /// A row as viewers see it; its text is made once, for the first who wants it.
@@ -95,6 +97,7 @@ pub struct Wakes {
     pub dispatch: Arc<Notify>,
     pub advance: Arc<Notify>,
     pub places: Arc<Notify>,
+    pub conductor: Arc<Notify>,
 }
 
 #[derive(Clone)]
@@ -166,6 +169,9 @@ impl Bus {
         }
         if told(&["SANDBOX_ENDED"]) {
             self.0.wakes.places.notify_one();
+        }
+        if rows.iter().any(|row| MAY_BRING_A_CONFLICT.contains(&row.event_type.as_str())) {
+            self.0.wakes.conductor.notify_one();
         }
         for row in rows.iter().filter(|row| row.event_type == MESSAGE_QUEUED) {
             let waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);

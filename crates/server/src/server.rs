@@ -18,7 +18,9 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{Advance, Defaults, Diagnose, Dispatch, Loops, Node, Parts, Places, Supervise},
+    orchestrator::{
+        Advance, Conductor, Defaults, Diagnose, Dispatch, Loops, Monitor, Node, Parts, Places, Supervise,
+    },
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -110,14 +112,36 @@ impl Server {
                 stays: config.worker.idle,
             };
             let supervise = config.supervise.enabled.then_some((config.supervise.period, supervise));
+            let conductor = config.conductor.enabled.then(|| {
+                Conductor::new(
+                    store.clone(),
+                    parts.clock.clone(),
+                    parts.node.clone(),
+                    parts.mirrors.clone(),
+                    config.conductor.clone(),
+                )
+            });
+            let monitor = config.monitor.enabled.then(|| {
+                Monitor::new(store.clone(), parts.clock.clone(), parts.node.clone(), config.monitor.clone())
+            });
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
             let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
             let advance =
                 Advance { store: store.clone(), node: parts.node.clone(), mirrors: parts.mirrors.clone() };
             let diagnose = Diagnose { store: store.clone(), node: parts.node.clone() };
             let places = Places::new(parts, defaults, tracker.clone());
-            Loops { store: store.clone(), dispatch, advance, diagnose, places, supervise, wakes }
-                .start(&tracker, &stop);
+            Loops {
+                store: store.clone(),
+                dispatch,
+                advance,
+                diagnose,
+                places,
+                supervise,
+                wakes,
+                conductor,
+                monitor,
+            }
+            .start(&tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {

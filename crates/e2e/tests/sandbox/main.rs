@@ -8,6 +8,7 @@ mod traces;
 
 mod agent;
 mod checks;
+mod conductor;
 mod conformance;
 mod continuous;
 mod crash;

@@ -345,6 +345,6 @@ pub fn is_work(event_type: &str) -> bool {
             | "budget.exceeded"
     );
     // News of the sandbox itself is not the work in it, and a loop of refused requests is none either.
-    let is_news = event_type.starts_with("sandbox.") || event_type.starts_with("egress.");
+    let is_news = ["sandbox.", "egress.", "conductor."].iter().any(|news| event_type.starts_with(news));
     !is_idle && !is_heartbeat(event_type) && !is_news
 }

@@ -7,7 +7,8 @@ use omoi_protocol::ProviderKind;
 use secrecy::SecretString;
 
 use super::{
-    DatabaseUrl, Error, HostPort, LogFormat, Secret, ServerRole, SqliteSynchronous, form::*, load::Reader,
+    DatabaseUrl, Error, HostPort, LogFormat, OnConflict, Secret, ServerRole, SqliteSynchronous, form::*,
+    load::Reader,
 };
 use crate::domain::{
     egress::{Cidr, Pattern},
@@ -334,6 +335,32 @@ config! {
         stuck_after: Duration, PERIOD, "15m", ["OMOI_SUPERVISE_STUCK_AFTER"];
         /// How long one may wait for a person: interrupted, or with no money left.
         waiting_after: Duration, PERIOD, "24h", ["OMOI_SUPERVISE_WAITING_AFTER"];
+    }
+
+    /// A look across sandboxes: who gets in whose way, and who does the same work.
+    conductor: Conductor {
+        /// Whether it looks.
+        enabled: bool, SWITCH, "true", ["OMOI_CONDUCTOR_ENABLED"];
+        /// How often at least; a changed file or branch makes it look sooner.
+        period: Duration, PERIOD, "1m", ["OMOI_CONDUCTOR_PERIOD"];
+        /// The least time between two looks.
+        settle: Duration, PERIOD, "1s", ["OMOI_CONDUCTOR_SETTLE"];
+        /// Whether agents whose tasks get in each other's way are told (tell), or people alone (note).
+        on_conflict: OnConflict, OnConflict::FORM, "tell", ["OMOI_CONDUCTOR_ON_CONFLICT"];
+        /// Trial merges of one look; further ones wait for the next.
+        merges_max: usize, count_or_zero(), "50", ["OMOI_CONDUCTOR_MERGES_MAX"];
+        /// How long completed work that is not merged is still looked at.
+        finished_for: Duration, PERIOD, "24h", ["OMOI_CONDUCTOR_FINISHED_FOR"];
+        /// How alike two tasks are, from 0 to 1, to be taken for the same work.
+        duplicate_from: f64, FRACTION, "0.7", ["OMOI_CONDUCTOR_DUPLICATE_FROM"];
+    }
+
+    /// Figures over time, and what is unusual in them.
+    monitor: Monitor {
+        /// Whether they are taken.
+        enabled: bool, SWITCH, "true", ["OMOI_MONITOR_ENABLED"];
+        /// How often.
+        period: Duration, PERIOD, "30s", ["OMOI_MONITOR_PERIOD"];
     }
 
     /// How long what happened is kept. What sandboxes have made is always kept.

@@ -14,7 +14,7 @@ pub use error::Error;
 pub(crate) use form::parse_duration;
 pub use key::*;
 pub use load::{Entry, Flag, Origin, Resolved, load};
-pub use value::{DatabaseUrl, HostPort, LogFormat, Secret, ServerRole, SqliteSynchronous};
+pub use value::{DatabaseUrl, HostPort, LogFormat, OnConflict, Secret, ServerRole, SqliteSynchronous};
 
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,14 @@ choices! {
 
     LogFormat, "human or json" { Human = "human", Json = "json" }
 
+    /// What follows when two tasks get in each other's way.
+    OnConflict, "note or tell" {
+        /// It is stored and shown.
+        Note = "note",
+        /// Both agents are told as well.
+        Tell = "tell"
+    }
+
     /// When SQLite waits for the disk.
     SqliteSynchronous, "full or normal" {
         /// At every commit: an acknowledged event survives a power cut.

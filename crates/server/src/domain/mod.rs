@@ -26,10 +26,13 @@ pub mod push;
 pub mod spec;
 
 pub mod agent;
+pub mod coherence;
 pub mod diagnosis;
 pub mod dispatch;
 pub mod idle;
 pub mod limit;
+pub mod monitor;
+pub mod radar;
 pub mod restart;
 pub mod supervision;
 

@@ -10,6 +10,7 @@ mod build;
 mod checkout;
 mod mirror;
 mod publish;
+mod trial;
 
 pub use checkout::{Checkouts, Swept};
 pub use command::{Call, Failure, Git, Running, bounded, tail};

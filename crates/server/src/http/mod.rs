@@ -16,6 +16,7 @@ mod agent;
 mod artifact;
 mod collaboration;
 mod command;
+mod conductor;
 mod cost;
 mod diagnosis;
 mod egress;
@@ -24,6 +25,7 @@ mod graph;
 mod health;
 mod live;
 mod message;
+mod monitor;
 mod openapi;
 mod pages;
 mod project;
@@ -70,6 +72,7 @@ pub struct Shared {
     pub long_poll_max: Duration,
     pub gate: Gate,
     pub viewers: Arc<Semaphore>,
+    pub conductor: config::Conductor,
     /// Wakes the loop that makes and removes sandboxes.
     pub wake: Arc<Notify>,
     pub stop: CancellationToken,
@@ -122,6 +125,8 @@ fn described() -> OpenApiRouter<Api> {
         .merge(egress::routes())
         .merge(project::routes())
         .merge(graph::routes())
+        .merge(conductor::routes())
+        .merge(monitor::routes())
         .merge(ticket::routes())
         .merge(task::routes())
         .merge(spec::routes())
@@ -159,6 +164,7 @@ pub fn router(config: Config, parts: Parts) -> Router {
         open_allowed: config.egress.open_allowed,
         is_https: config.server.public_url.as_ref().is_some_and(|url| url.starts_with("https://")),
         limits: config.limits,
+        conductor: config.conductor,
         live: config.live,
         allowed_origins: config.server.allowed_origins,
         own_hosts,

@@ -5,10 +5,12 @@ use std::{fmt::Debug, time::Duration};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Runs a tick on a period and when woken, until stopped. A tick that fails is told of and runs again.
+/// Runs a tick on a period and when woken, until stopped. A tick that fails is told of and runs again. After each there is
+/// at least a pause of `settle`, however often it is woken.
 pub async fn every<F, R, E>(
     name: &'static str,
     period: Duration,
+    settle: Duration,
     wake: &Notify,
     stop: CancellationToken,
     tick: impl Fn() -> F,
@@ -29,6 +31,12 @@ pub async fn every<F, R, E>(
             Ok(report) if report == R::default() => {}
             Ok(report) => tracing::info!(?report, "{name} did something"),
             Err(error) => tracing::warn!(%error, "{name} could not run"),
+        }
+        if !settle.is_zero() {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(settle) => {}
+            }
         }
     }
 }

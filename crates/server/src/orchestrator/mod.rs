@@ -6,10 +6,13 @@ mod overlap;
 mod upkeep;
 
 mod advance;
+mod analyse;
 mod commands;
+mod conductor;
 mod diagnose;
 mod dispatch;
 mod launch;
+mod monitor;
 mod node;
 mod places;
 mod supervise;
@@ -20,9 +23,11 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use advance::{Advance, advance};
+pub use conductor::Conductor;
 pub use diagnose::{Diagnose, diagnose};
 pub use dispatch::{Dispatch, dispatch};
 pub use launch::Defaults;
+pub use monitor::Monitor;
 pub use node::Node;
 pub use overlap::overlaps;
 pub use places::{Parts, Places};
@@ -48,12 +53,15 @@ pub struct Loops {
     pub places: Places,
     /// And how often it looks; none when nobody is to be judged.
     pub supervise: Option<(Duration, Supervise)>,
+    /// None when nobody is to look across sandboxes.
+    pub conductor: Option<Conductor>,
+    pub monitor: Option<Monitor>,
     pub wakes: Wakes,
 }
 
 impl Loops {
     pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
-        let Self { store, dispatch, advance, diagnose, places, supervise, wakes } = self;
+        let Self { store, dispatch, advance, diagnose, places, supervise, wakes, conductor, monitor } = self;
         let never = || Arc::new(Notify::new());
         let run = Runner { tracker, stop };
         run.every("overlaps", OVERLAP_PERIOD, never(), store.clone(), |store: Store| async move {
@@ -96,6 +104,20 @@ impl Loops {
                 |it: Supervise| async move { it.tick().await },
             );
         }
+        if let Some(monitor) = monitor {
+            let period = monitor.settings.period;
+            run.every("monitor", period, never(), monitor, |it: Monitor| async move { it.tick().await });
+        }
+        if let Some(conductor) = conductor {
+            let (period, settle) = (conductor.settings.period, conductor.settings.settle);
+            run.settling(
+                "conductor",
+                (period, settle),
+                wakes.conductor,
+                conductor,
+                |it: Conductor| async move { it.tick().await },
+            );
+        }
     }
 }
 
@@ -118,9 +140,25 @@ impl Runner<'_> {
         R: fmt::Debug + Default + PartialEq + Send,
         E: fmt::Display + Send,
     {
+        self.settling(name, (period, Duration::ZERO), wake, on, tick);
+    }
+
+    fn settling<T, F, R, E>(
+        &self,
+        name: &'static str,
+        (period, settle): (Duration, Duration),
+        wake: Arc<Notify>,
+        on: T,
+        tick: impl Fn(T) -> F + Send + Sync + 'static,
+    ) where
+        T: Clone + Send + Sync + 'static,
+        F: Future<Output = Result<R, E>> + Send,
+        R: fmt::Debug + Default + PartialEq + Send,
+        E: fmt::Display + Send,
+    {
         let stop = self.stop.child_token();
         self.tracker.spawn(async move {
-            every::every(name, period, &wake, stop, || tick(on.clone())).await;
+            every::every(name, period, settle, &wake, stop, || tick(on.clone())).await;
         });
     }
 }

@@ -1,14 +1,17 @@
-//! Footprints: the files that sandboxes were seen to change, stored with the events that tell of them, and the tasks
-//! under way whose files overlap.
+//! Footprints: the files that sandboxes were seen to change, and which lines of them, stored with the events that tell of
+//! it, and the tasks under way whose files overlap.
 
 use std::collections::{BTreeMap, HashSet};
 
-use omoi_protocol::{ProjectId, TaskId, graph::Overlap};
+use omoi_protocol::{ProjectId, SandboxId, TaskId, graph::Overlap};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Error, Store, Tx, sandbox::Reporter, task, value::params};
-use crate::domain::footprint::Footprint;
+use crate::domain::{
+    footprint::Footprint,
+    radar::{self, Touched},
+};
 
 /// The event that tells of a changed file.
 pub(super) const EVENT: &str = "agent.file_edited";
@@ -25,25 +28,49 @@ const OVERLAPS_MAX: usize = 500;
 struct Edited {
     file_path: Option<String>,
     previous_path: Option<String>,
+    full_diff: Option<String>,
 }
 
-/// Remembers the file of an event. What cannot be read is kept as an event and means nothing here.
+/// Remembers the file of an event, and which of its lines. What cannot be read is kept as an event and means nothing here.
 pub(super) async fn observe(tx: &mut Tx, from: &Reporter, data: &str) -> Result<(), Error> {
     let Some(task) = &from.task_id else { return Ok(()) };
     let Ok(edited) = serde_json::from_str::<Edited>(data) else { return Ok(()) };
-    for path in [edited.file_path, edited.previous_path].into_iter().flatten() {
-        if path.is_empty() || path.len() > PATH_BYTES_MAX {
-            continue;
+    let changed = edited.full_diff.as_deref().map(radar::hunks);
+    let fits = |path: &String| !path.is_empty() && path.len() <= PATH_BYTES_MAX;
+    let (path, previous) = (edited.file_path.filter(fits), edited.previous_path.filter(fits));
+    // What was done to a file under its old name goes on under the new one.
+    let known = match previous.as_ref().or(path.as_ref()) {
+        Some(before) => known(tx, &from.id, before).await?,
+        None => return Ok(()),
+    };
+    let lines = match (known.unwrap_or(Some(Touched::default())), changed) {
+        (Some(mut touched), Some(hunks)) => {
+            touched.change(&hunks);
+            Some(touched)
         }
+        _ => None,
+    };
+    let lines = lines.map(|lines| serde_json::to_string(&lines).unwrap_or_default());
+    for path in [path, previous].into_iter().flatten() {
         tx.execute(
-            "INSERT INTO footprints (sandbox_id, path, task_id) \
-             SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT) \
-             WHERE (SELECT count(*) FROM footprints WHERE sandbox_id = $1) < $4 ON CONFLICT DO NOTHING",
-            params![&from.id, path, task, PATHS_MAX],
+            "INSERT INTO footprints (sandbox_id, path, task_id, lines) \
+             SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($5 AS TEXT) \
+             WHERE (SELECT count(*) FROM footprints WHERE sandbox_id = $1) < $4 \
+             OR EXISTS (SELECT 1 FROM footprints WHERE sandbox_id = $1 AND path = $2) \
+             ON CONFLICT (sandbox_id, path) DO UPDATE SET lines = excluded.lines",
+            params![&from.id, path, task, PATHS_MAX, lines.as_deref()],
         )
         .await?;
     }
     Ok(())
+}
+
+/// The lines of a file that were changed so far: none if it was not, and nothing about them if nobody knows.
+async fn known(tx: &mut Tx, sandbox: &SandboxId, path: &str) -> Result<Option<Option<Touched>>, Error> {
+    let sql = "SELECT lines FROM footprints WHERE sandbox_id = $1 AND path = $2";
+    let Some(row) = tx.query_one(sql, params![sandbox, path]).await? else { return Ok(None) };
+    let lines: Option<String> = row.get("lines")?;
+    Ok(Some(lines.and_then(|text| serde_json::from_str(&text).ok())))
 }
 
 impl Store {

@@ -20,6 +20,7 @@ mod checkpoint;
 mod claim;
 mod collaboration;
 mod command;
+mod conductor;
 mod cost;
 mod dependency;
 mod diagnosis;
@@ -34,6 +35,7 @@ mod job;
 mod keep;
 mod message;
 mod migrate;
+mod monitor;
 mod offer;
 mod place;
 mod postgres;
@@ -72,6 +74,7 @@ pub use self::{
     audit::AuditFilter,
     batch::Made as BatchMade,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
+    conductor::{Alike, ConflictFilter, Found as ConflictsFound, Member, Pair},
     cost::CallFilter,
     diagnosis::DiagnosisFilter,
     dispatch::Dispatched,
@@ -80,6 +83,7 @@ pub use self::{
     error::Error,
     event::{EventAsk, TrajectoryAsk},
     message::QUEUED as MESSAGE_QUEUED,
+    monitor::Working,
     place::{Facts, Placed},
     proof::Owed,
     rules::Rules,

@@ -113,6 +113,10 @@ as_text!(
     omoi_protocol::CallId,
     omoi_protocol::ActionId,
     omoi_protocol::DiagnosisId,
+    omoi_protocol::ConflictId,
+    omoi_protocol::DuplicateId,
+    omoi_protocol::AnalysisId,
+    omoi_protocol::AnomalyId,
 );
 
 /// One row of an answer.

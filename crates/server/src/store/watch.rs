@@ -25,6 +25,7 @@ pub(super) struct Beat {
     status: Option<String>,
     cpu_seconds: Option<f64>,
     io_bytes: Option<i64>,
+    memory_bytes: Option<i64>,
 }
 
 impl Beat {
@@ -51,13 +52,18 @@ pub(super) async fn beat(
 ) -> Result<(), Error> {
     let sql = "UPDATE sandboxes SET lease_expires_at = $1, last_heartbeat_at = $2, beat_status = $3, \
                beat_cpu_ms = COALESCE($4, beat_cpu_ms), beat_io_bytes = COALESCE($5, beat_io_bytes), \
+               beat_memory_bytes = COALESCE($7, beat_memory_bytes), \
                last_active_at = CASE WHEN beat_cpu_ms IS NULL AND COALESCE($4, -1) >= 0 THEN $2 \
                WHEN abs($4 - beat_cpu_ms) * 100000 > $2 - last_heartbeat_at THEN $2 \
                WHEN abs($5 - beat_io_bytes) * 1000 > ($2 - last_heartbeat_at) * 16 THEN $2 \
                ELSE last_active_at END WHERE id = $6 AND live = 1";
     let cpu_ms = beat.cpu_seconds.filter(|s| s.is_finite()).map(|seconds| (seconds * 1000.0).round() as i64);
     let status = beat.status.as_deref().map(|status| status.chars().take(32).collect::<String>());
-    tx.execute_known(sql, params![lease_expires_at, tx.now, status, cpu_ms, beat.io_bytes, id]).await
+    tx.execute_known(
+        sql,
+        params![lease_expires_at, tx.now, status, cpu_ms, beat.io_bytes, id, beat.memory_bytes],
+    )
+    .await
 }
 
 impl Store {

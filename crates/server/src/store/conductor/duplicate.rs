@@ -1,0 +1,135 @@
+//! Tasks under way that seem to be the same work: each pair is found once, and a person may say that they are not.
+
+use omoi_protocol::{
+    DuplicateId, ProjectId,
+    conductor::{Duplicate, Side},
+};
+use serde_json::json;
+
+use super::super::{
+    Ask, Error, Store, Tx,
+    value::{Row, params},
+};
+
+const COLUMNS: &str =
+    "id, project_id, side, other_side, similarity, files, found_at, dismissed_at, dismissed_by";
+
+#[derive(Debug, Clone)]
+pub struct Alike {
+    pub project_id: ProjectId,
+    pub a: Side,
+    pub b: Side,
+    pub similarity: f64,
+    pub files: Vec<String>,
+}
+
+impl Store {
+    /// Keeps pairs that were not known; says how many of each project's pairs nobody has dismissed.
+    pub async fn duplicate_keep(
+        &self,
+        pairs: Vec<Alike>,
+    ) -> Result<std::collections::BTreeMap<ProjectId, usize>, Error> {
+        self.write(async move |tx| {
+            let mut open = std::collections::BTreeMap::new();
+            for pair in &pairs {
+                if keep(tx, pair).await? {
+                    *open.entry(pair.project_id.clone()).or_insert(0) += 1;
+                }
+            }
+            Ok(open)
+        })
+        .await
+    }
+
+    /// Newest first.
+    pub async fn duplicate_list(
+        &self,
+        project: Option<ProjectId>,
+        open: Option<bool>,
+        before: Option<DuplicateId>,
+        limit: usize,
+    ) -> Result<Vec<Duplicate>, Error> {
+        self.read(async move |tx| {
+            let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM detected_duplicates"));
+            ask.and_some("project_id =", project.as_ref());
+            match open {
+                Some(true) => ask.raw("dismissed_at IS NULL"),
+                Some(false) => ask.raw("dismissed_at IS NOT NULL"),
+                None => {}
+            }
+            ask.and_some("id <", before.as_ref());
+            let (sql, values) = ask.order_limit("id DESC", limit);
+            tx.query(&sql, values).await?.iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// They are not the same. A second time changes nothing.
+    pub async fn duplicate_dismiss(&self, actor: &str, id: &DuplicateId) -> Result<Duplicate, Error> {
+        let (actor, id) = (actor.to_owned(), id.clone());
+        self.write(async move |tx| {
+            let known = get(tx, &id).await?;
+            if known.dismissed_at.is_some() {
+                return Ok(known);
+            }
+            let sql = "UPDATE detected_duplicates SET dismissed_at = $2, dismissed_by = $3 WHERE id = $1";
+            tx.execute(sql, params![&id, tx.now, actor.as_str()]).await?;
+            let detail = json!({ "task_id": known.a.task_id, "other_id": known.b.task_id });
+            tx.tell("conductor.duplicate.dismissed", "project", known.project_id.as_str(), &detail);
+            tx.record(&actor, "duplicate.dismiss", "duplicate", id.as_str(), detail);
+            get(tx, &id).await
+        })
+        .await
+    }
+}
+
+/// Whether it counts: nobody has dismissed it.
+async fn keep(tx: &mut Tx, pair: &Alike) -> Result<bool, Error> {
+    let (Some(task), Some(other)) = (&pair.a.task_id, &pair.b.task_id) else { return Ok(false) };
+    let sql = "SELECT dismissed_at FROM detected_duplicates WHERE task_id = $1 AND other_id = $2";
+    if let Some(row) = tx.query_one(sql, params![task, other]).await? {
+        return Ok(row.get::<Option<i64>>("dismissed_at")?.is_none());
+    }
+    let id = DuplicateId::generate();
+    tx.execute(
+        "INSERT INTO detected_duplicates (id, project_id, task_id, other_id, side, other_side, similarity, files, found_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        params![
+            &id,
+            &pair.project_id,
+            task,
+            other,
+            json!(pair.a).to_string(),
+            json!(pair.b).to_string(),
+            pair.similarity,
+            json!(pair.files).to_string(),
+            tx.now
+        ],
+    )
+    .await?;
+    let news = json!({
+        "duplicate_id": id, "project_id": pair.project_id, "a": pair.a, "b": pair.b, "similarity": pair.similarity,
+    });
+    tx.tell("conductor.duplicate.found", "project", pair.project_id.as_str(), &news);
+    Ok(true)
+}
+
+async fn get(tx: &mut Tx, id: &DuplicateId) -> Result<Duplicate, Error> {
+    let sql = format!("SELECT {COLUMNS} FROM detected_duplicates WHERE id = $1");
+    let row = tx.query_one(&sql, params![id]).await?;
+    read(&row.ok_or_else(|| Error::not_found("duplicate", id))?)
+}
+
+fn read(row: &Row) -> Result<Duplicate, Error> {
+    Ok(Duplicate {
+        id: row.parse("id")?,
+        project_id: row.parse("project_id")?,
+        a: row.json("side")?,
+        b: row.json("other_side")?,
+        similarity: row.get("similarity")?,
+        files: row.json("files")?,
+        found_at: row.get("found_at")?,
+        dismissed_at: row.get("dismissed_at")?,
+        dismissed_by: row.get("dismissed_by")?,
+    })
+}
