@@ -40,9 +40,9 @@ impl Copies {
                 conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             }
             Self::Postgres(client) => {
-                let sql = "SELECT column_name::text FROM information_schema.columns WHERE table_name = 'tasks'";
-                let names: Vec<String> =
-                    client.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
+                let sql =
+                    "SELECT column_name::text FROM information_schema.columns WHERE table_name = 'tasks'";
+                let names: Vec<String> = client.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
                 let id = "left(t.id, -12) || lpad(to_hex(numbers.n), 12, '0')";
                 client.batch_execute(&statement(&names, id, &ids, each)).await?;
                 for settle in ["VACUUM ANALYZE tasks", "CHECKPOINT"] {

@@ -3,10 +3,7 @@
 
 use anyhow::Context;
 use omoi_protocol::{
-    AgentId, EventSource, ProjectId, SandboxId, TaskId,
-    batch::NewTaskBatch,
-    event::NewEvent,
-    sandbox::Kept,
+    AgentId, EventSource, ProjectId, SandboxId, TaskId, batch::NewTaskBatch, event::NewEvent, sandbox::Kept,
 };
 use omoi_server::{
     clock::Clock,
@@ -54,7 +51,8 @@ impl Inside {
 
     /// So many more tasks wait, or a few more than that.
     pub async fn pending(&self, count: u64) -> anyhow::Result<()> {
-        let task = |priority: &str| json!({ "key": priority, "title": "Repair a part", "priority": priority });
+        let task =
+            |priority: &str| json!({ "key": priority, "title": "Repair a part", "priority": priority });
         let tasks = ["LOW", "MEDIUM", "HIGH"].map(task);
         let kinds = tasks.len() as u64;
         let batch: NewTaskBatch = read(json!({ "project_id": self.project, "tasks": tasks }))?;

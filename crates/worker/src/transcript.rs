@@ -84,12 +84,7 @@ impl Transcript {
 }
 
 /// Waits until the server has `size` bytes. False when it takes no more, or not in time.
-pub async fn flush(
-    sent: &mut watch::Receiver<Sent>,
-    hurry: &Notify,
-    size: u64,
-    limit: Duration,
-) -> bool {
+pub async fn flush(sent: &mut watch::Receiver<Sent>, hurry: &Notify, size: u64, limit: Duration) -> bool {
     hurry.notify_one();
     let done = sent.wait_for(|sent| sent.bytes >= size || sent.is_over);
     matches!(timeout(limit, done).await, Ok(Ok(sent)) if sent.bytes >= size)

@@ -72,10 +72,10 @@ impl Store {
         self.read(async move |tx| {
             let sql = format!(
                 "SELECT s.id, s.created_at, s.started_at, s.beat_status, s.last_active_at, t.waiting_reason, \
-                 t.execution_config, {} AS newest FROM sandboxes s JOIN tasks t ON t.id = s.task_id \
+                 t.execution_config, ({}) AS newest FROM sandboxes s JOIN tasks t ON t.id = s.task_id \
                  WHERE s.place IN ('wanted', 'up', 'kept') AND s.place = 'up' AND s.live = 1 AND s.last_heartbeat_at IS NOT NULL \
                  AND COALESCE(s.last_active_at, s.started_at, s.created_at) <= $1 ORDER BY s.id LIMIT $2",
-                told(1)
+                newest(1)
             );
             let rows = tx.query(&sql, params![tx.now - least, limit]).await?;
             let mut unclear = unclear(tx, &rows).await?;
@@ -120,7 +120,7 @@ impl Store {
             let sandbox = sandbox::get(tx, &id).await?;
             let row = tx.query_one("SELECT last_active_at FROM sandboxes WHERE id = $1", params![&id]).await?;
             let active: Option<Timestamp> = row.map_or(Ok(None), |row| row.get("last_active_at"))?;
-            let sql = format!("SELECT {} AS told FROM sandboxes s WHERE s.id = $1", told(EVENTS_BACK));
+            let sql = format!("SELECT ({}) AS told FROM sandboxes s WHERE s.id = $1", told());
             let row = tx.query_one(&sql, params![&id]).await?;
             let told: Option<String> = row.map_or(Ok(None), |row| row.get("told"))?;
             let (work, _) = last_work(&told.unwrap_or_default())?;
@@ -147,14 +147,17 @@ impl Store {
     }
 }
 
-/// Of a sandbox `s` the newest events but heartbeats, newest first: their times and types, in one text. A type
-/// is one word.
-fn told(count: usize) -> String {
+/// Of a sandbox `s` the newest events but heartbeats: of each its time and its type, in one text. A type is one word.
+fn newest(count: usize) -> String {
     format!(
-        "(SELECT string_agg(n.told, ' ') FROM (SELECT e.created_at || ' ' || e.event_type AS told FROM events e \
-         WHERE e.entity_id = s.id AND e.seq IS NOT NULL AND e.event_type NOT IN ('agent.heartbeat', 'heartbeat') \
-         ORDER BY e.seq DESC LIMIT {count}) AS n)"
+        "SELECT e.created_at || ' ' || e.event_type AS told FROM events e WHERE e.entity_id = s.id \
+         AND e.seq IS NOT NULL AND e.event_type NOT IN ('agent.heartbeat', 'heartbeat') ORDER BY e.seq DESC LIMIT {count}"
     )
+}
+
+/// The same of as many as are looked through, the newest first.
+fn told() -> String {
+    format!("SELECT string_agg(n.told, ' ') FROM ({}) AS n", newest(EVENTS_BACK))
 }
 
 /// What tells of work in those sandboxes whose newest event does not, asked for all of them at once.
@@ -169,7 +172,7 @@ async fn unclear(tx: &mut Tx, rows: &[Row]) -> Result<HashMap<String, (Option<Ti
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let sql = format!("SELECT s.id, {} AS told FROM sandboxes s WHERE s.id = ANY($1)", told(EVENTS_BACK));
+    let sql = format!("SELECT s.id, ({}) AS told FROM sandboxes s WHERE s.id = ANY($1)", told());
     let rows = tx.query(&sql, params![ids]).await?;
     let read =
         |row: &Row| Ok((row.get("id")?, last_work(&row.get::<Option<String>>("told")?.unwrap_or_default())?));
