@@ -71,6 +71,8 @@ pub struct Scale {
     pub ticks: usize,
     /// Sandboxes that dispatch orders.
     pub orders: usize,
+    /// Tasks that do nothing, in real sandboxes.
+    pub works: usize,
     /// Events of each of the runs that are watched.
     pub watched_events: usize,
     #[serde(serialize_with = "seconds")]
@@ -97,6 +99,7 @@ impl Scale {
         live: 1000,
         ticks: 100,
         orders: 300,
+        works: 15,
         watched_events: 10_000,
         idle: Duration::from_secs(5),
     };
@@ -120,6 +123,7 @@ impl Scale {
         live: 100,
         ticks: 10,
         orders: 30,
+        works: 3,
         watched_events: 500,
         idle: Duration::from_secs(1),
     };

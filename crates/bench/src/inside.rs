@@ -3,26 +3,26 @@
 
 use anyhow::Context;
 use omoi_protocol::{
-    AgentId, EventSource, ProjectId, SandboxId,
-    batch::{BATCH_TASKS_MAX, NewTaskBatch},
-    event::NewEvent,
-    sandbox::Kept,
+    AgentId, EventSource, ProjectId, SandboxId, TaskId, batch::NewTaskBatch, event::NewEvent, sandbox::Kept,
 };
 use omoi_server::{
     clock::Clock,
     config::{Config, DatabaseUrl},
-    store::{Dispatched, Store},
+    store::{BatchMade, Dispatched, Store},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
-use crate::{bench::Bench, place::Place, proc::Meter};
+use crate::{bench::Bench, copies::Copies, place::Place, proc::Meter};
 
 const ACTOR: &str = "bench";
 /// A machine that is not this one, so that nobody looks for its sandboxes here.
 pub const NODE: &str = "elsewhere";
 /// Tasks and sandboxes that may live together.
 const MANY: i64 = 10_000;
+/// Sandboxes that are brought up side by side.
+const TOGETHER: usize = 50;
 
 pub struct Inside {
     pub store: Store,
@@ -30,6 +30,7 @@ pub struct Inside {
     pub meter: Meter,
     pub project: ProjectId,
     pub config: Config,
+    copies: Copies,
 }
 
 impl Inside {
@@ -44,44 +45,43 @@ impl Inside {
         let store = Store::open(&config, clock.clone(), Box::new(|_| {})).await?;
         let project = json!({ "name": "inside", "repository_url": "/nowhere", "max_concurrent": MANY });
         let project = store.project_create(ACTOR, read(project)?).await?.id;
-        Ok(Self { store, clock, meter: place.meter(bench, std::process::id()), project, config })
+        let meter = place.meter(bench, std::process::id());
+        Ok(Self { store, clock, meter, project, config, copies: Copies::open(bench, place).await? })
     }
 
-    /// So many more tasks wait.
+    /// So many more tasks wait, or a few more than that.
     pub async fn pending(&self, count: u64) -> anyhow::Result<()> {
-        let mut left = usize::try_from(count)?;
-        while left > 0 {
-            let some = left.min(BATCH_TASKS_MAX);
-            let task = |n: usize| {
-                let priority = ["LOW", "MEDIUM", "HIGH"][n % 3];
-                json!({ "key": n.to_string(), "title": format!("Repair part {n}"), "priority": priority })
-            };
-            let tasks: Vec<Value> = (0..some).map(task).collect();
-            let batch: NewTaskBatch = read(json!({ "project_id": self.project, "tasks": tasks }))?;
-            self.store.batch_create(ACTOR, batch).await?;
-            left -= some;
+        let task =
+            |priority: &str| json!({ "key": priority, "title": "Repair a part", "priority": priority });
+        let tasks = ["LOW", "MEDIUM", "HIGH"].map(task);
+        let kinds = tasks.len() as u64;
+        let batch: NewTaskBatch = read(json!({ "project_id": self.project, "tasks": tasks }))?;
+        let (BatchMade::Now(made) | BatchMade::Before(made)) = self.store.batch_create(ACTOR, batch).await?;
+        let ids: Vec<TaskId> = made.tasks.into_values().map(|task| task.id).collect();
+        match count.div_ceil(kinds) - 1 {
+            0 => Ok(()),
+            more => self.copies.make(&ids, more).await,
         }
-        Ok(())
     }
 
     /// So many sandboxes work on tasks, on another machine.
-    pub async fn live(&self, count: usize) -> anyhow::Result<Vec<SandboxId>> {
+    pub async fn live(&self, count: usize) -> anyhow::Result<()> {
         self.pending(count as u64).await?;
-        let mut ids = Vec::with_capacity(count);
-        for _ in 0..count {
-            let id = self.dispatched().await?.context("nothing was dispatched")?;
-            self.store.place_take(&id, NODE, MANY).await?;
-            self.store.place_up(&id, json!({})).await?;
-            let beat = json!({ "status": "running", "cpu_seconds": 1.5, "io_bytes": 4096 });
-            let events = vec![
-                event("agent.started", &json!({}))?,
-                event("agent.tool_use", &json!({ "tool": "Bash", "input": { "command": "make test" } }))?,
-                event("agent.heartbeat", &beat)?,
-            ];
-            self.store.event_append(&id, events).await?;
-            ids.push(id);
+        for begun in (0..count).step_by(TOGETHER) {
+            let mut ids = Vec::with_capacity(TOGETHER);
+            for _ in begun..count.min(begun + TOGETHER) {
+                ids.push(self.dispatched().await?.context("nothing was dispatched")?);
+            }
+            // One after the other for each of them, and for all of them at once.
+            let mut lives = JoinSet::new();
+            for id in ids {
+                lives.spawn(bring_up(self.store.clone(), id));
+            }
+            while let Some(up) = lives.join_next().await {
+                up??;
+            }
         }
-        Ok(ids)
+        Ok(())
     }
 
     /// The sandbox that dispatch orders next.
@@ -110,6 +110,19 @@ impl Inside {
     pub async fn agent(&self) -> anyhow::Result<AgentId> {
         Ok(self.store.agent_create(ACTOR, read(json!({ "name": "claimer" }))?).await?.id)
     }
+}
+
+async fn bring_up(store: Store, id: SandboxId) -> anyhow::Result<()> {
+    store.place_take(&id, NODE, MANY).await?;
+    store.place_up(&id, json!({})).await?;
+    let beat = json!({ "status": "running", "cpu_seconds": 1.5, "io_bytes": 4096 });
+    let events = vec![
+        event("agent.started", &json!({}))?,
+        event("agent.tool_use", &json!({ "tool": "Bash", "input": { "command": "make test" } }))?,
+        event("agent.heartbeat", &beat)?,
+    ];
+    store.event_append(&id, events).await?;
+    Ok(())
 }
 
 fn read<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {

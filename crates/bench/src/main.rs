@@ -6,6 +6,7 @@
 
 mod bare;
 mod bench;
+mod copies;
 mod inside;
 mod latency;
 mod launch;

@@ -10,13 +10,14 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use omoi_launcher::Launcher;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
     bench::Bench,
     omoi::{Omoi, last_words, text},
     place::{Kind, Place},
+    report::median,
     repository,
     viewer::Viewer,
     wire::Conn,
@@ -72,12 +73,14 @@ pub struct Work {
     /// From the order of each of its sandboxes until its workspace was ready, all together.
     pub starts: Duration,
     pub completed: Duration,
+    /// When each thing was told of first, until it was completed: where the time goes.
+    pub steps: Life,
 }
 
 impl Sandboxes {
     /// A server with one project, of a repository made for it.
-    pub async fn start(bench: &Bench, programs: Programs) -> anyhow::Result<Self> {
-        let place = Place::fresh(bench, Kind::Sqlite).await?;
+    pub async fn start(bench: &Bench, kind: Kind, programs: Programs) -> anyhow::Result<Self> {
+        let place = Place::fresh(bench, kind).await?;
         let repository = repository::make(place.dir())?;
         let scenarios = place.scenarios();
         fs::create_dir(&scenarios)?;
@@ -134,6 +137,10 @@ impl Sandboxes {
         let task = text(&self.conn.ask_json(&request).await?["id"])?;
         let (mut work, mut ordered, mut removed, mut last) = (Work::default(), 0, 0, began);
         self.watch(|of, event_type, at| {
+            if work.completed.is_zero() {
+                let step = format!("{ordered} {event_type}");
+                work.steps.entry(step).or_insert(at - began);
+            }
             match event_type {
                 ASSIGNED if of == task => {
                     if ordered == 0 {
@@ -177,7 +184,8 @@ impl Sandboxes {
         self.conn.ask_json(&request).await.map(|_| ())
     }
 
-    /// Ends the server, whose sandboxes are all removed, and says what they have left behind.
+    /// Ends the server, whose sandboxes are all removed, and says what they have left behind. A database of its own is
+    /// dropped with those of all measurements.
     pub async fn stop(mut self) -> anyhow::Result<Vec<PathBuf>> {
         if let Some(omoi) = self.omoi.take() {
             omoi.stop().await?;
@@ -215,6 +223,16 @@ impl Drop for Sandboxes {
             }
         }
     }
+}
+
+/// The median of each type of event, in milliseconds: where the time goes.
+pub fn medians<'a>(lives: impl Iterator<Item = &'a Life> + Clone) -> Map<String, Value> {
+    let types: BTreeSet<&String> = lives.clone().flat_map(Life::keys).collect();
+    let of = |event_type: &String| {
+        let times = lives.clone().filter_map(|life| life.get(event_type));
+        times.map(|time| time.as_secs_f64() * 1000.0).collect()
+    };
+    types.into_iter().map(|event_type| (event_type.clone(), json!(median(of(event_type))))).collect()
 }
 
 fn places(data: &Path) -> Vec<PathBuf> {

@@ -16,7 +16,10 @@ use std::{
 use axum::extract::ws::Utf8Bytes;
 use omoi_protocol::{SandboxId, live::LiveEvent};
 use serde_json::value::RawValue;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::store::{Announce, Entry, Error, MESSAGE_QUEUED, Store};
@@ -41,6 +44,8 @@ const MAY_ADVANCE_A_SPEC: &[&str] = &["TASK_STATUS_CHANGED", "TASK_COMPLETED", "
 /// After these two tasks may get in each other's way that did not before, or no longer.
 const MAY_BRING_A_CONFLICT: &[&str] = &["agent.file_edited", "git.push", "TASK_ASSIGNED", "SANDBOX_ENDED"];
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
+/// How often viewers are woken in a row after a quiet while: a few steps that follow from one another are seen at once.
+const WAKES_AT_ONCE: f64 = 4.0;
 
 /// A row as viewers see it; its text is made once, for the first who wants it.
 pub struct Live {
@@ -203,6 +208,7 @@ impl Bus {
     ) {
         let mut next = *self.0.tail.borrow() + 1;
         let mut poll = tokio::time::interval(POLL);
+        let mut pace = Pace { every: coalesce, left: WAKES_AT_ONCE, at: Instant::now() };
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -218,11 +224,12 @@ impl Bus {
             {
                 tracing::debug!(%error, "live rows cannot be read; asked again in a moment");
             }
-            // Viewers are woken at most once per this long, however many commits there are.
-            if self.0.tail.send_if_modified(|tail| std::mem::replace(tail, next - 1) != next - 1) {
+            if self.0.tail.send_if_modified(|tail| std::mem::replace(tail, next - 1) != next - 1)
+                && let Some(pause) = pace.woken(Instant::now())
+            {
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    () = tokio::time::sleep(coalesce) => {}
+                    () = tokio::time::sleep(pause) => {}
                 }
             }
         }
@@ -296,6 +303,24 @@ impl Bus {
     }
 }
 
+/// Viewers are woken once per so long at most, but for a few times that a quiet while has left over, however many commits
+/// there are.
+struct Pace {
+    every: Duration,
+    left: f64,
+    at: Instant,
+}
+
+impl Pace {
+    /// They were woken now; how long they are left alone.
+    fn woken(&mut self, now: Instant) -> Option<Duration> {
+        let gained = (now - self.at).as_secs_f64() / self.every.as_secs_f64().max(f64::EPSILON);
+        self.left = (self.left + gained).min(WAKES_AT_ONCE) - 1.0;
+        self.at = now;
+        (self.left < 0.0).then(|| self.every.mul_f64(-self.left))
+    }
+}
+
 pub struct Viewer {
     bus: Bus,
     store: Store,
@@ -334,5 +359,31 @@ impl Viewer {
     /// The last position that was seen.
     pub fn position(&self) -> i64 {
         self.next - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn viewers_are_woken_a_few_times_at_once_and_then_at_a_pace() {
+        let (every, begun) = (Duration::from_millis(10), Instant::now());
+        let mut pace = Pace { every, left: WAKES_AT_ONCE, at: begun };
+        for _ in 0..4 {
+            assert_eq!(pace.woken(begun), None);
+        }
+        // Whoever keeps to the pauses never has one that is longer.
+        let mut now = begun;
+        for _ in 0..3 {
+            let pause = pace.woken(now).unwrap();
+            assert_eq!(pause.as_millis(), 10);
+            now += pause;
+        }
+        now += every * 100;
+        assert_eq!((0..4).map(|_| pace.woken(now)).collect::<Vec<_>>(), [None; 4], "no more than at first");
+        assert!(pace.woken(now).is_some());
+        let mut unpaced = Pace { every: Duration::ZERO, left: 0.0, at: begun };
+        assert_eq!(unpaced.woken(now), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Drives the built-in agent from its start to its last commit: opens its session, lets it work, waits with it for messages, and
 //! brings what it made outside.
 
-use std::{io, path::Path, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use omoi_protocol::{
@@ -11,7 +11,11 @@ use omoi_protocol::{
     outcome::Failure,
 };
 use serde_json::json;
-use tokio::{sync::watch, task::JoinHandle, time::Instant};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::Instant,
+};
 
 use crate::{
     agent::{
@@ -27,9 +31,10 @@ use crate::{
         tell::{Tell, cut},
         tool::{Around, Call, Piece, Setup, Tools},
     },
-    changes::Changes,
+    changes::{Changes, Opening},
     commit::{self, Committed},
     git,
+    outbox::Outbox,
     report::{self, Done, Figures},
     transcript::{self, Sent, Transcript},
     work::{Phase, Stop, Wish, Work, more_than},
@@ -70,7 +75,8 @@ pub async fn drive(work: &Work<'_>, workspace: Option<&Workspace<'_>>, stop: &mu
         Err(failure) => return Done::failed(CODE_FAILED, failure),
     };
     work.outbox.push(report::started(work.launch, &session.id));
-    let (mut sent, sending) = send_log(work, &session.id, size.clone(), &path);
+    let hurry = Arc::new(Notify::new());
+    let (mut sent, sending) = send_log(work, &session.id, size.clone(), &path, hurry.clone());
     let mut drive = Drive { work, workspace, session: &mut session };
     let done = match &work.launch.spec {
         Some(spec) => drive.phase(spec, stop).await,
@@ -81,7 +87,7 @@ pub async fn drive(work: &Work<'_>, workspace: Option<&Workspace<'_>>, stop: &mu
     let is_leaving = stop.borrow().is_some_and(|wish| wish > Stop::Deadline);
     let limit = if is_leaving { FLUSH_LEAVING } else { FLUSH };
     let whole = *size.borrow();
-    transcript::flush(&mut sent, whole, limit).await;
+    transcript::flush(&mut sent, &hurry, whole, limit).await;
     sending.abort();
     done
 }
@@ -298,7 +304,11 @@ pub fn over_budget(why: &str) -> String {
 }
 
 fn progress(work: &Work<'_>, step: &str, message: &str, begun: Instant) {
-    work.outbox.push(WorkspaceProgress {
+    tell(work.outbox, step, message, begun);
+}
+
+fn tell(outbox: &Outbox, step: &str, message: &str, begun: Instant) {
+    outbox.push(WorkspaceProgress {
         step: Some(step.to_owned()),
         message: Some(message.to_owned()),
         elapsed_ms: Some(begun.elapsed().as_millis() as u64),
@@ -338,7 +348,7 @@ async fn open<'a>(
         Some(command) => prepare(work, command, setup.clone()).await,
         None => None,
     };
-    let changes = if launch.repository.is_some() { open_changes(work, workspace).await } else { None };
+    let changes = launch.repository.is_some().then(|| open_changes(work, workspace));
     let tools = Tools::new(setup);
     let kit = Kit {
         tools,
@@ -410,20 +420,21 @@ fn open_log(launch: &LaunchSpec, dir: &Path) -> io::Result<(Log, Replay)> {
     Log::open(dir)
 }
 
-/// Without it the agent works all the same, and nobody sees what it changes until the end.
-async fn open_changes(work: &Work<'_>, workspace: &Path) -> Option<Changes> {
-    match Changes::open(workspace, &work.dir.join("changes"), &work.env).await {
-        Ok(changes) => Some(changes),
-        Err(error) => {
-            progress(
-                work,
-                "changes",
-                &format!("changes of files will not be shown: {error}"),
-                Instant::now(),
-            );
-            None
+/// Begun now, and waited for by whoever runs the first tool. Without it the agent works all the same, and nobody sees
+/// what it changes until the end.
+fn open_changes(work: &Work<'_>, workspace: &Path) -> Opening {
+    let (workspace, dir, env) = (workspace.to_owned(), work.dir.join("changes"), work.env.clone());
+    let outbox = work.outbox.clone();
+    Opening::begin(async move {
+        let begun = Instant::now();
+        match Changes::open(&workspace, &dir, &env).await {
+            Ok(changes) => Some(changes),
+            Err(error) => {
+                tell(&outbox, "changes", &format!("changes of files will not be shown: {error}"), begun);
+                None
+            }
         }
-    }
+    })
 }
 
 fn settings(launch: &LaunchSpec) -> Result<Settings, Failure> {
@@ -461,6 +472,7 @@ fn send_log(
     session_id: &str,
     size: watch::Receiver<u64>,
     path: &Path,
+    hurry: Arc<Notify>,
 ) -> (watch::Receiver<Sent>, JoinHandle<()>) {
     let (sent, seen) = watch::channel(Sent::default());
     let transcript = Transcript {
@@ -468,6 +480,7 @@ fn send_log(
         sandbox: work.launch.sandbox_id.clone(),
         session_id: session_id.to_owned(),
         path: path.to_owned(),
+        hurry,
     };
     (seen, tokio::spawn(transcript.send(size, sent)))
 }

@@ -1,11 +1,11 @@
 //! Rescue: run in a fresh sandbox on the disk of a dead one. The work is kept outside, events that the dead worker
 //! could not send are sent, and one line of JSON says what became of both.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use omoi_protocol::launch::LaunchSpec;
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::{
     Surroundings,
@@ -105,9 +105,11 @@ async fn send_log(launch: &LaunchSpec, around: &Surroundings) -> Result<(), Stri
     let client = run::client(launch).map_err(|error| format!("the agent's log is not stored: {error}"))?;
     let (sent, mut seen) = watch::channel(Sent::default());
     let (_grows, sizes) = watch::channel(size);
-    let transcript = Transcript { client, sandbox: launch.sandbox_id.clone(), session_id, path };
+    let hurry = Arc::new(Notify::new());
+    let sandbox = launch.sandbox_id.clone();
+    let transcript = Transcript { client, sandbox, session_id, path, hurry: hurry.clone() };
     let sending = tokio::spawn(transcript.send(sizes, sent));
-    let whole = transcript::flush(&mut seen, size, SEND_LIMIT).await;
+    let whole = transcript::flush(&mut seen, &hurry, size, SEND_LIMIT).await;
     sending.abort();
     if whole { Ok(()) } else { Err("the end of the agent's log is not stored".to_owned()) }
 }

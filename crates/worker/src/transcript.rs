@@ -4,12 +4,16 @@ use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use omoi_client::{Client, Retry};
 use omoi_protocol::SandboxId;
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{Notify, watch},
+    time::timeout,
+};
 
 /// What one request carries.
 const PART_BYTES_MAX: u64 = 512 * 1024;
@@ -23,6 +27,8 @@ pub struct Transcript {
     pub sandbox: SandboxId,
     pub session_id: String,
     pub path: PathBuf,
+    /// Told when somebody waits for all of it: nothing more is gathered then.
+    pub hurry: Arc<Notify>,
 }
 
 /// How much the server has, and whether it takes more.
@@ -46,7 +52,10 @@ impl Transcript {
                     failures = 0;
                     sent.send_replace(Sent { bytes, is_over: false });
                     if bytes == *size.borrow() {
-                        tokio::time::sleep(GATHER).await;
+                        tokio::select! {
+                            () = tokio::time::sleep(GATHER) => {}
+                            () = self.hurry.notified() => {}
+                        }
                     }
                 }
                 Err(error) => match trouble(&error) {
@@ -75,7 +84,8 @@ impl Transcript {
 }
 
 /// Waits until the server has `size` bytes. False when it takes no more, or not in time.
-pub async fn flush(sent: &mut watch::Receiver<Sent>, size: u64, limit: Duration) -> bool {
+pub async fn flush(sent: &mut watch::Receiver<Sent>, hurry: &Notify, size: u64, limit: Duration) -> bool {
+    hurry.notify_one();
     let done = sent.wait_for(|sent| sent.bytes >= size || sent.is_over);
     matches!(timeout(limit, done).await, Ok(Ok(sent)) if sent.bytes >= size)
 }

@@ -18,7 +18,7 @@ const CLONE_LIMIT: Duration = Duration::from_secs(1800);
 pub const LIMIT: Duration = Duration::from_secs(120);
 const HEADS: &str = "+refs/heads/*:refs/remotes/origin/*";
 /// What the worker itself does runs none of the repository's programs.
-const QUIET: [&str; 4] = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
+pub const QUIET: [&str; 4] = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
 
 pub struct Workspace<'a> {
     pub repository: &'a Repository,
@@ -93,8 +93,14 @@ impl<'a> Workspace<'a> {
     pub async fn push(&self, outbox: &Outbox) -> Result<Pushed, Error> {
         let Repository { url, branch_name, base_commit, .. } = self.repository;
         let branch = format!("refs/heads/{branch_name}");
-        let commit = self.git.text(&["rev-parse", "--verify", &branch]).await?;
-        let base = self.git.text(&["rev-parse", "--verify", &format!("{base_commit}^{{commit}}")]).await?;
+        let loose = std::fs::read_to_string(self.git.dir.join(".git").join(&branch));
+        if loose.is_ok_and(|tip| !base_commit.is_empty() && tip.trim_end() == base_commit) {
+            // The branch is where it began, as its file says; Git need not be asked.
+            return Ok(Pushed { commit: base_commit.clone(), is_new: false, files: 0 });
+        }
+        let both = self.git.text(&["rev-parse", &branch, &format!("{base_commit}^{{commit}}")]).await?;
+        let (commit, base) = both.split_once('\n').unwrap_or((&both, ""));
+        let (commit, base) = (commit.to_owned(), base.to_owned());
         if commit == base {
             return Ok(Pushed { commit, is_new: false, files: 0 });
         }

@@ -13,7 +13,7 @@ use crate::{
     latency::Latency,
     place::{Kind, Place},
     report::{Report, Row, Target, figure, median},
-    sandboxes::{Programs, Sandboxes, Work},
+    sandboxes::{Programs, Sandboxes, Work, medians},
 };
 
 const FEW: u64 = 100;
@@ -21,14 +21,11 @@ const FEW: u64 = 100;
 pub async fn dispatched(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::Result<()> {
     among_many(bench, kind, report).await?;
     throughput(bench, kind, report).await?;
-    if kind != Kind::Sqlite {
-        return Ok(());
-    }
     if !rustix::process::geteuid().is_root() {
         writeln!(io::stderr(), "dispatch: tasks in sandboxes skipped, because they need root")?;
         return Ok(());
     }
-    in_sandboxes(bench, report).await
+    in_sandboxes(bench, kind, report).await
 }
 
 /// What one order costs, and what a tick costs that finds nothing to do, by the number of tasks that wait.
@@ -83,15 +80,15 @@ async fn throughput(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::R
     place.remove(bench).await
 }
 
-async fn in_sandboxes(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
-    let mut sandboxes = Sandboxes::start(bench, Programs::beside(&bench.omoi)?).await?;
+async fn in_sandboxes(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::Result<()> {
+    let mut sandboxes = Sandboxes::start(bench, kind, Programs::beside(&bench.omoi)?).await?;
     // The first one also makes the mirror and the checkout.
     sandboxes.work_once(&json!([])).await?;
     for (what, checks) in
         [("without checks", json!([])), ("with one check", json!([{ "name": "nothing", "command": "true" }]))]
     {
-        let mut works = Vec::with_capacity(bench.scale.spawns);
-        for _ in 0..bench.scale.spawns {
+        let mut works = Vec::with_capacity(bench.scale.works);
+        for _ in 0..bench.scale.works {
             works.push(sandboxes.work_once(&checks).await?);
         }
         let quantile = |of: fn(&Work) -> std::time::Duration, quantile: f64| -> anyhow::Result<f64> {
@@ -102,7 +99,7 @@ async fn in_sandboxes(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
         if checks == json!([]) {
             let assigned = quantile(|work| work.assigned, 0.5)?;
             report.push(
-                Row::new("dispatch: POST to assigned, idle", Kind::Sqlite, figure(assigned, "ms"))
+                Row::new("dispatch: POST to assigned, idle", kind, figure(assigned, "ms"))
                     .target(Target::AtMost(5.0))
                     .details(json!({ "p95_ms": quantile(|work| work.assigned, 0.95)? })),
             );
@@ -111,13 +108,15 @@ async fn in_sandboxes(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
         report.push(
             Row::new(
                 format!("dispatch: a task that does nothing {what}, over sandbox starts"),
-                Kind::Sqlite,
+                kind,
                 figure(over, "ms"),
             )
             .target(Target::AtMost(150.0))
             .details(json!({
                 "completed_ms": quantile(|work| work.completed, 0.5)?,
                 "starts_ms": quantile(|work| work.starts, 0.5)?,
+                "over_p95_ms": quantile(|work| work.completed.saturating_sub(work.starts), 0.95)?,
+                "steps_ms": medians(works.iter().map(|work| &work.steps)),
             })),
         );
     }

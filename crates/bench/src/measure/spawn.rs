@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     proc::resident_bytes,
     report::{Report, Row, Target, figure, median},
     repository::{BYTES, FILES},
-    sandboxes::{BOOTING, ENDED, Life, Programs, READY, REMOVED, Sandboxes},
+    sandboxes::{BOOTING, ENDED, Life, Programs, READY, REMOVED, Sandboxes, medians},
 };
 
 const WAIT: [&str; 2] = ["sleep", "3600"];
@@ -36,7 +36,7 @@ pub async fn spawn(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::Re
         return Ok(());
     }
     let programs = Programs::beside(&bench.omoi)?;
-    let mut sandboxes = Sandboxes::start(bench, programs).await?;
+    let mut sandboxes = Sandboxes::start(bench, Kind::Sqlite, programs).await?;
     let scale = &bench.scale;
     let measured = async {
         one_by_one(&mut sandboxes, scale, report).await?;
@@ -66,7 +66,7 @@ async fn one_by_one(sandboxes: &mut Sandboxes, scale: &Scale, report: &mut Repor
     }
     let bare = median(raw.clone());
     let details = json!({
-        "files": FILES, "bytes": BYTES, "spawns": lives.len(), "launches_ms": raw, "events_ms": events(&lives),
+        "files": FILES, "bytes": BYTES, "spawns": lives.len(), "launches_ms": raw, "events_ms": medians(lives.iter()),
     });
     for (what, event_type, target) in [
         ("to first event", BOOTING, Some(Target::RatioAtMost(2.0))),
@@ -100,17 +100,6 @@ fn latency(lives: &[Life], event_type: &str) -> anyhow::Result<Latency> {
         times.record(*took);
     }
     Ok(times)
-}
-
-/// The median of each type of event: where the time goes.
-fn events(lives: &[Life]) -> Map<String, Value> {
-    let types = lives.first().into_iter().flat_map(|life| life.keys());
-    let of = |event_type: &String| lives.iter().filter_map(|life| life.get(event_type)).map(millis).collect();
-    types.map(|event_type| (event_type.clone(), json!(median(of(event_type))))).collect()
-}
-
-fn millis(duration: &Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
 }
 
 /// What the server holds more when so many are up and wait.

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     Error, Store, Tx, offer,
     sandbox::{self, NewSandbox},
-    task::{self, COLUMNS},
+    task::{self, COLUMNS, HOLDER},
     ticket,
     tx::{Conn, Statement},
     value::{Row, params},
@@ -82,14 +82,29 @@ impl Store {
     }
 }
 
+/// A task with all that taking it needs.
+pub(super) async fn look_up(tx: &mut Tx, id: &TaskId) -> Result<Row, Error> {
+    let sql = format!("SELECT {COLUMNS}, {HOLDER}, {TICKET_COLUMNS} FROM tasks t {TICKET} WHERE t.id = $1");
+    tx.query_one(&sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))
+}
+
 /// Takes one named task for a new sandbox.
 pub(super) async fn claim_this(
     tx: &mut Tx,
     id: &TaskId,
     sandbox: NewSandbox<'_>,
 ) -> Result<SandboxAttached, Error> {
-    let sql = format!("SELECT {COLUMNS}, {TICKET_COLUMNS} FROM tasks t {TICKET} WHERE t.id = $1");
-    let row = tx.query_one(&sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
+    let row = look_up(tx, id).await?;
+    claim_found(tx, &row, sandbox).await
+}
+
+/// The same, for one that was looked up in this transaction.
+pub(super) async fn claim_found(
+    tx: &mut Tx,
+    row: &Row,
+    sandbox: NewSandbox<'_>,
+) -> Result<SandboxAttached, Error> {
+    let id: TaskId = row.parse("id")?;
     let status: String = row.get("status")?;
     if status != TaskState::Pending.status().as_str() {
         return Err(Error::conflict("task_held", format!("task {id} is {status}, so it cannot be taken")));
@@ -102,7 +117,7 @@ pub(super) async fn claim_this(
         let detail = format!("task {id} is at its checks, which run in a sandbox that is made here");
         return Err(Error::conflict("checks_alone", detail));
     }
-    take(tx, &row, sandbox).await
+    take(tx, row, sandbox).await
 }
 
 /// A pending task, its sandbox, lease and token, all in the caller's transaction.

@@ -31,6 +31,10 @@ const ACTOR: &str = "dispatch";
 /// How long a task waits at most for what its last attempt left to be kept.
 const KEEPING_MAX: Duration = Duration::from_secs(20 * 60);
 
+/// Sandboxes of the server's own making that hold a task.
+const LIVE: &str = "SELECT count(*) AS live FROM sandboxes WHERE place IN ('wanted', 'up', 'kept') AND live = 1 \
+                    AND task_id IS NOT NULL";
+
 /// What became of the best task.
 #[derive(Debug)]
 pub enum Dispatched {
@@ -48,9 +52,12 @@ impl Store {
         }
         Point::Found.pass();
         self.write(async move |tx| {
-            let Some((id, project_id)) = best(tx).await? else { return Ok(None) };
-            let mut asked = attempt::last_wish(tx, &id).await?.unwrap_or_default();
-            if task::get(tx, &id).await?.stage == Stage::Check {
+            let Some(Best { id, project_id, stage, attempted }) = best(tx).await? else { return Ok(None) };
+            let mut asked = match attempted {
+                true => attempt::last_wish(tx, &id).await?.unwrap_or_default(),
+                false => Wish::default(),
+            };
+            if stage == Stage::Check {
                 // What was run for the task is not what proves it.
                 asked.command.clear();
             }
@@ -112,10 +119,16 @@ pub(super) async fn waiting_for(tx: &mut Tx, task: &Task) -> Result<Option<Waiti
     Ok(dispatch::waiting_for(&situation))
 }
 
-async fn best(tx: &mut Tx) -> Result<Option<(TaskId, ProjectId)>, Error> {
-    if live(tx).await? >= tx.rules.dispatch_max_live {
-        return Ok(None);
-    }
+/// The task that is next.
+struct Best {
+    id: TaskId,
+    project_id: ProjectId,
+    stage: Stage,
+    /// It had a sandbox before.
+    attempted: bool,
+}
+
+async fn best(tx: &mut Tx) -> Result<Option<Best>, Error> {
     let of = |alias: &str| {
         format!(
             "{alias}.{} AND NOT {}",
@@ -142,9 +155,9 @@ async fn best(tx: &mut Tx) -> Result<Option<(TaskId, ProjectId)>, Error> {
         of("t")
     );
     let sql = format!(
-        "SELECT t.id, t.project_id, t.priority, t.created_at, t.deadline_at, t.dependants_pending, t.retry_count, \
-         t.max_retries FROM ({} UNION ALL {} UNION ALL {} UNION ALL {} UNION ALL SELECT id FROM ({near}) AS near) \
-         AS front JOIN tasks t ON t.id = front.id",
+        "SELECT t.id, t.project_id, t.stage, t.generation, t.priority, t.created_at, t.deadline_at, \
+         t.dependants_pending, t.retry_count, t.max_retries FROM ({} UNION ALL {} UNION ALL {} UNION ALL {} UNION ALL SELECT id FROM ({near}) AS near) \
+         AS front JOIN tasks t ON t.id = front.id WHERE ({LIVE}) < $5",
         first(Lane::Project, 0),
         first(Lane::Project, 1),
         first(Lane::Always, 0),
@@ -154,25 +167,32 @@ async fn best(tx: &mut Tx) -> Result<Option<(TaskId, ProjectId)>, Error> {
         tx.rules.max_concurrent_per_project,
         i64::from(tx.rules.autonomous),
         tx.now + tx.rules.weights.deadline_window,
-        tx.now - KEEPING_MAX
+        tx.now - KEEPING_MAX,
+        tx.rules.dispatch_max_live
     ];
     let rows = tx.query(&sql, values).await?;
     let best = highest(tx, rows.into_iter())?;
-    best.map(|row| Ok((row.parse("id")?, row.parse("project_id")?))).transpose()
+    let read = |row: Row| {
+        Ok(Best {
+            id: row.parse("id")?,
+            project_id: row.parse("project_id")?,
+            stage: row.parse("stage")?,
+            attempted: row.get::<i64>("generation")? > 0,
+        })
+    };
+    best.map(read).transpose()
 }
 
-/// Sandboxes of the server's own making that hold a task.
 async fn live(tx: &mut Tx) -> Result<i64, Error> {
-    let sql = "SELECT count(*) AS live FROM sandboxes WHERE place IN ('wanted', 'up', 'kept') AND live = 1 \
-               AND task_id IS NOT NULL";
-    tx.query_one(sql, params![]).await?.map_or(Ok(0), |row| row.get("live"))
+    tx.query_one(LIVE, params![]).await?.map_or(Ok(0), |row| row.get("live"))
 }
 
-/// What the last attempt left is still where it was: the next one would begin without it.
+/// What the last attempt left is still where it was: the next one would begin without it. Checks begin with the commit
+/// that was pushed, whatever else there is to keep.
 fn keeping(alias: &str, since: &str) -> String {
     format!(
-        "EXISTS (SELECT 1 FROM sandboxes s WHERE s.task_id = {alias}.id AND s.live = 0 \
-         AND s.place IN ('wanted', 'up') AND s.ended_at > {since})"
+        "({alias}.stage = 'work' AND EXISTS (SELECT 1 FROM sandboxes s WHERE s.task_id = {alias}.id AND s.live = 0 \
+         AND s.place IN ('wanted', 'up') AND s.ended_at > {since}))"
     )
 }
 

@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 use super::{
     Error, Store, Tx,
     attempt::{self, Before},
-    claim::claim_this,
+    claim::{self, claim_found},
     project,
     proof::{self, Owed},
     prune,
@@ -294,10 +294,11 @@ pub(super) async fn order(
         let detail = format!("project {} has no repository; give it a repository_url", project.name);
         return Err(Error::conflict("repository_missing", detail));
     }
-    let held = match &wish.task_id {
-        Some(task_id) => Some(task::get(tx, task_id).await?),
+    let found = match &wish.task_id {
+        Some(task_id) => Some(claim::look_up(tx, task_id).await?),
         None => None,
     };
+    let held = found.as_ref().map(|row| task::of(tx, row)).transpose()?;
     if let Some(held) = held.as_ref().filter(|held| held.project_id != *project_id) {
         let detail = format!("task {} belongs to another project", held.id);
         return Err(Error::conflict("wrong_project", detail));
@@ -305,7 +306,8 @@ pub(super) async fn order(
     if let Some(held) = held.as_ref().filter(|held| held.stage == Stage::Check) {
         wish = proof::wish_for_checks(tx, held, &wish).await?;
     } else if let Some(held) = &held {
-        if wish.resume_session_id.is_none() && wish.base.is_none() {
+        let attempted = found.as_ref().map_or(Ok(0), |row| row.get::<i64>("generation"))? > 0;
+        if attempted && wish.resume_session_id.is_none() && wish.base.is_none() {
             wish.resume_session_id = attempt::session(tx, project_id, &held.id).await?;
         }
         let of_task = agent::resumes(&held.execution_config).map(str::to_owned);
@@ -327,14 +329,10 @@ pub(super) async fn order(
         labels: serde_json::to_string(&wish.labels).unwrap_or_default(),
         order: Some(order),
     };
-    match &wish.task_id {
-        Some(task_id) => {
-            claim_this(tx, task_id, new).await?;
-        }
-        None => {
-            sandbox::insert(tx, new, None).await?;
-        }
-    }
+    let made = match &found {
+        Some(row) => claim_found(tx, row, new).await?,
+        None => sandbox::insert(tx, new, None).await?,
+    };
     tx.record(
         actor,
         "sandbox.create",
@@ -342,7 +340,7 @@ pub(super) async fn order(
         id.as_str(),
         json!({ "project_id": project_id, "task_id": wish.task_id }),
     );
-    sandbox::get(tx, &id).await
+    Ok(made.sandbox)
 }
 
 async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
@@ -363,8 +361,9 @@ async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
         None => None,
     };
     let before = match &sandbox.task_id {
-        Some(held) => attempt::before(tx, held, sandbox.generation).await?,
-        None => Before::default(),
+        // The first has none before it.
+        Some(held) if sandbox.generation > 1 => attempt::before(tx, held, sandbox.generation).await?,
+        _ => Before::default(),
     };
     let spec = match &sandbox.task_id {
         Some(held) => spec::brief(tx, held).await?,

@@ -31,7 +31,7 @@ pub(super) const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task
     (SELECT m.spent FROM spend m WHERE m.level = 'task' AND m.entity_id = t.id) AS spent, \
     (SELECT string_agg(d.depends_on, ',') FROM dependencies d WHERE d.task_id = t.id) AS depends_on";
 /// Who holds a task, or held it last.
-const HOLDER: &str = "(SELECT s.id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) \
+pub(super) const HOLDER: &str = "(SELECT s.id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) \
     AS sandbox_id, \
     (SELECT s.agent_id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) AS agent_id";
 
@@ -411,9 +411,13 @@ pub(super) async fn must_exist(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
 
 pub(super) async fn get(tx: &mut Tx, id: &TaskId) -> Result<Task, Error> {
     let sql = format!("SELECT {COLUMNS}, {HOLDER} FROM tasks t WHERE t.id = $1");
-    let rows = tx.query(&sql, params![id]).await?;
-    let task = read_all(tx, &rows)?.pop();
-    task.ok_or_else(|| Error::not_found("task", id))
+    let row = tx.query_one(&sql, params![id]).await?;
+    of(tx, &row.ok_or_else(|| Error::not_found("task", id))?)
+}
+
+/// From its row, with its holder.
+pub(super) fn of(tx: &Tx, row: &Row) -> Result<Task, Error> {
+    read(row, score::score(&facts(row)?, &tx.rules.weights, tx.now))
 }
 
 /// Those of these that exist, in no order.
@@ -439,7 +443,7 @@ pub(super) fn assigned(tx: &Tx, offered: &Row, to: &Sandbox) -> Result<Task, Err
 }
 
 fn read_all(tx: &Tx, rows: &[Row]) -> Result<Vec<Task>, Error> {
-    rows.iter().map(|row| read(row, score::score(&facts(row)?, &tx.rules.weights, tx.now))).collect()
+    rows.iter().map(|row| of(tx, row)).collect()
 }
 
 fn read(row: &Row, score: f64) -> Result<Task, Error> {

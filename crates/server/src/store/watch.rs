@@ -1,7 +1,7 @@
 //! What supervision sees of live sandboxes, and how it ends one. What heartbeats say is kept with the sandbox, so one
 //! question tells of all; events are looked through only for those that seem quiet.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use jiff::Timestamp;
 use omoi_protocol::{EndReason, FailureKind, SandboxId, event::is_work};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use super::{
     Error, Store, Tx, sandbox,
     transition::{self, Note, Stored},
-    value::params,
+    value::{Row, params},
 };
 use crate::domain::{idle::Seen, limit};
 
@@ -76,15 +76,22 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Quiet>, Error> {
         self.read(async move |tx| {
-            let sql = "SELECT s.id, s.created_at, s.started_at, s.beat_status, s.last_active_at, t.waiting_reason, \
-                       t.execution_config FROM sandboxes s JOIN tasks t ON t.id = s.task_id \
-                       WHERE s.place IN ('wanted', 'up', 'kept') AND s.place = 'up' AND s.live = 1 AND s.last_heartbeat_at IS NOT NULL \
-                       AND COALESCE(s.last_active_at, s.started_at, s.created_at) <= $1 ORDER BY s.id LIMIT $2";
-            let rows = tx.query(sql, params![tx.now - least, limit]).await?;
-            let mut quiet = Vec::new();
+            let sql = format!(
+                "SELECT s.id, s.created_at, s.started_at, s.beat_status, s.last_active_at, t.waiting_reason, \
+                 t.execution_config, ({}) AS newest FROM sandboxes s JOIN tasks t ON t.id = s.task_id \
+                 WHERE s.place IN ('wanted', 'up', 'kept') AND s.place = 'up' AND s.live = 1 AND s.last_heartbeat_at IS NOT NULL \
+                 AND COALESCE(s.last_active_at, s.started_at, s.created_at) <= $1 ORDER BY s.id LIMIT $2",
+                newest(1)
+            );
+            let rows = tx.query(&sql, params![tx.now - least, limit]).await?;
+            let mut unclear = unclear(tx, &rows).await?;
+            let mut quiet = Vec::with_capacity(rows.len());
             for row in rows {
                 let id: SandboxId = row.parse("id")?;
-                let (last_work_at, asks) = last_work(tx, &id).await?;
+                let (last_work_at, asks) = match unclear.remove(id.as_str()) {
+                    Some(work) => work,
+                    None => last_work(&row.get::<Option<String>>("newest")?.unwrap_or_default())?,
+                };
                 if last_work_at.is_some_and(|at| at > tx.now - least) {
                     continue;
                 }
@@ -119,7 +126,10 @@ impl Store {
             let sandbox = sandbox::get(tx, &id).await?;
             let row = tx.query_one("SELECT last_active_at FROM sandboxes WHERE id = $1", params![&id]).await?;
             let active: Option<Timestamp> = row.map_or(Ok(None), |row| row.get("last_active_at"))?;
-            let (work, _) = last_work(tx, &id).await?;
+            let sql = format!("SELECT ({}) AS told FROM sandboxes s WHERE s.id = $1", told());
+            let row = tx.query_one(&sql, params![&id]).await?;
+            let told: Option<String> = row.map_or(Ok(None), |row| row.get("told"))?;
+            let (work, _) = last_work(&told.unwrap_or_default())?;
             let stirred = active != seen.last_active_at || work != seen.last_work_at;
             let Some(held) = sandbox.task_id.as_ref().filter(|_| sandbox.status.is_live() && !stirred) else {
                 return Ok(false);
@@ -143,17 +153,48 @@ impl Store {
     }
 }
 
-/// When the last event came that is work, and whether something after it asks for a person.
-async fn last_work(tx: &mut Tx, id: &SandboxId) -> Result<(Option<Timestamp>, bool), Error> {
-    let sql = "SELECT event_type, created_at FROM events WHERE entity_id = $1 AND seq IS NOT NULL \
-               AND event_type NOT IN ('agent.heartbeat', 'heartbeat') ORDER BY seq DESC LIMIT $2";
-    let mut asks = false;
-    for row in tx.query(sql, params![id, EVENTS_BACK]).await? {
-        let event_type: String = row.get("event_type")?;
-        if is_work(&event_type) {
-            return Ok((Some(row.get("created_at")?), asks));
+/// Of a sandbox `s` the newest events but heartbeats: of each its time and its type, in one text. A type is one word.
+fn newest(count: usize) -> String {
+    format!(
+        "SELECT e.created_at || ' ' || e.event_type AS told FROM events e WHERE e.entity_id = s.id \
+         AND e.seq IS NOT NULL AND e.event_type NOT IN ('agent.heartbeat', 'heartbeat') ORDER BY e.seq DESC LIMIT {count}"
+    )
+}
+
+/// The same of as many as are looked through, the newest first.
+fn told() -> String {
+    format!("SELECT string_agg(n.told, ' ') FROM ({}) AS n", newest(EVENTS_BACK))
+}
+
+/// What tells of work in those sandboxes whose newest event does not, asked for all of them at once.
+async fn unclear(tx: &mut Tx, rows: &[Row]) -> Result<HashMap<String, (Option<Timestamp>, bool)>, Error> {
+    let mut ids = Vec::new();
+    for row in rows {
+        let newest: Option<String> = row.get("newest")?;
+        if newest.is_some_and(|newest| newest.split_once(' ').is_some_and(|(_, kind)| !is_work(kind))) {
+            ids.push(row.get::<String>("id")?);
         }
-        asks |= matches!(event_type.as_str(), "agent.interrupted" | "budget.exceeded");
+    }
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let sql = format!("SELECT s.id, ({}) AS told FROM sandboxes s WHERE s.id = ANY($1)", told());
+    let rows = tx.query(&sql, params![ids]).await?;
+    let read =
+        |row: &Row| Ok((row.get("id")?, last_work(&row.get::<Option<String>>("told")?.unwrap_or_default())?));
+    rows.iter().map(read).collect()
+}
+
+/// When the last event came that is work, and whether something after it asks for a person.
+fn last_work(told: &str) -> Result<(Option<Timestamp>, bool), Error> {
+    let mut asks = false;
+    let mut words = told.split(' ');
+    while let (Some(at), Some(event_type)) = (words.next(), words.next()) {
+        if is_work(event_type) {
+            let at = at.parse().ok().and_then(|at| Timestamp::from_microsecond(at).ok());
+            return Ok((Some(at.ok_or_else(|| Error::corrupt("created_at", "not readable"))?), asks));
+        }
+        asks |= matches!(event_type, "agent.interrupted" | "budget.exceeded");
     }
     Ok((None, asks))
 }

@@ -189,6 +189,28 @@ on_both! {
             app.post(&format!("/api/v1/tasks/{task}/retry"), json!({})).await.expect(200);
         }
     }
+
+    async fn checks_begin_while_what_the_work_left_is_still_being_kept(app: App) {
+        let checks = json!([{ "name": "tests", "command": "make test" }]);
+        let project = project(&app, json!({ "settings": { "checks": checks } })).await;
+        let task = app.task(&project, json!({ "max_retries": 1 })).await;
+        assert_eq!(dispatched(&app).await, 1);
+        let first = app.get(&format!("/api/v1/tasks/{task}")).await.expect(200)["sandbox_id"].clone();
+        complete(&app, &task).await;
+        assert_eq!(waits_for(&app, &task).await, json!(null));
+        assert_eq!(dispatched(&app).await, 1);
+        let shown = app.get(&format!("/api/v1/tasks/{task}")).await.expect(200);
+        assert_eq!((&shown["status"], &shown["stage"]), (&json!("assigned"), &json!("check")));
+        assert_ne!(shown["sandbox_id"], first);
+        // Once there is work again, it waits for what both have left.
+        let id = shown["sandbox_id"].as_str().unwrap();
+        let facts = app.store().place_facts(&id.parse().unwrap()).await.unwrap();
+        let sandbox = crate::app::Sandbox { id: id.to_owned(), token: facts.token, task: None };
+        let failed = json!({ "error": "they fail", "failure_kind": "checks" });
+        app.event(&sandbox, "agent.failed", failed).await.expect(200);
+        app.advance(Duration::from_secs(60)).await;
+        assert_eq!(waits_for(&app, &task).await, "keeping");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

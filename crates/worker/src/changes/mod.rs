@@ -12,7 +12,9 @@
 //!   pruned), the next step says so in a note and follows anew from there.
 
 mod change;
+mod index;
 mod nested;
+mod opening;
 mod patch;
 mod scan;
 mod shadow;
@@ -28,7 +30,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use self::{change::Change, nested::files as nested_files, scan::feed};
+pub use self::{change::Change, nested::files as nested_files, opening::Opening, scan::feed};
 use self::{
     patch::Patch,
     scan::{Found, Large},

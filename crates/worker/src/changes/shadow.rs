@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use super::Error;
+use super::{Error, index};
 use crate::{
     git::{Git, OWN_CONFIG},
     keep::quoted,
@@ -141,8 +141,13 @@ impl Shadow {
     /// Whatever cannot be taken over is read from the work tree.
     async fn seed(&self, own: &Own) {
         let index = self.git_dir().join("index");
-        if copy(&own.index, &index).is_ok() && self.is_whole().await {
-            return;
+        let id_bytes = if own.format == "sha256" { 32 } else { 20 };
+        // An older Git wants the sum that is missing where owners were changed.
+        for as_owned_here in [true, false] {
+            let copied = index::copy(&own.index, &index, id_bytes, as_owned_here);
+            if copied.is_ok() && self.is_whole().await {
+                return;
+            }
         }
         let _ = fs::remove_file(&index);
         if let Ok(head) = self.own.text(&["rev-parse", "--quiet", "--verify", "HEAD^{tree}"]).await {
@@ -176,14 +181,4 @@ impl Shadow {
     fn failed(&self, source: io::Error) -> Error {
         Error::Scratch { path: self.dir.clone(), source }
     }
-}
-
-/// With its time, by which Git tells what may have changed while the index was written.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let meta = from.symlink_metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::other("it is no ordinary file"));
-    }
-    fs::copy(from, to)?;
-    File::options().write(true).open(to)?.set_modified(meta.modified()?)
 }

@@ -11,6 +11,7 @@
 //! A merge in progress becomes the merge commit. After it, `HEAD` is on the branch and nothing is in progress. A
 //! repository that somebody made inside is committed as plain files, unless it is a submodule.
 
+mod clean;
 mod lock;
 mod message;
 mod nested;
@@ -55,8 +56,13 @@ pub enum Committed {
 impl Workspace<'_> {
     /// Commits everything that is not ignored, on the branch.
     pub async fn commit(&self, message: &str) -> Result<Committed, Error> {
-        let dir = PathBuf::from(self.git.text(&["rev-parse", "--absolute-git-dir"]).await?);
         let name = format!("refs/heads/{}", self.repository.branch_name);
+        let usual = self.git.dir.join(".git");
+        lock::clear(&usual, &self.git.dir, &name).await;
+        if self.is_clean(&usual).await? {
+            return Ok(Committed::Nothing);
+        }
+        let dir = PathBuf::from(self.git.text(&["rev-parse", "--absolute-git-dir"]).await?);
         lock::clear(&dir, &self.git.dir, &name).await;
         let before = self.tip(&name).await?;
         let head = self.tip("HEAD").await?.or_else(|| before.clone());

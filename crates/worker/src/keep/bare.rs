@@ -9,9 +9,10 @@ use std::{
 };
 
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt;
 
 use super::{Error, import::quoted, objects};
-use crate::git::{self, Git, OWN_CONFIG, is_real_dir};
+use crate::git::{self, Feed, Git, OWN_CONFIG, is_real_dir};
 
 const LIMIT: Duration = Duration::from_secs(300);
 const FILES_SCANNED: &str = "* -text -filter -ident -diff -merge -working-tree-encoding\n";
@@ -98,8 +99,24 @@ impl Bare {
         self.commit(base).await
     }
 
-    /// Those of `commits` that are here.
+    /// Those of `commits` that are here. A mirror may have many, so all are asked for at once.
     pub async fn present(&self, commits: &BTreeSet<String>) -> Result<Vec<String>, Error> {
+        let feed = async |feed: &mut Feed| {
+            for commit in commits {
+                feed.write_all(format!("{commit}^{{commit}}\n").as_bytes()).await?;
+            }
+            Ok(())
+        };
+        match self.git.feed(&["cat-file", "--batch-check=%(objectname)"], feed).await {
+            Ok(said) => {
+                let said = String::from_utf8_lossy(&said).into_owned();
+                // The others are named with a word on what is the matter.
+                return Ok(said.lines().filter(|line| !line.contains(' ')).map(str::to_owned).collect());
+            }
+            // One that is broken ends the answer for all.
+            Err(git::Error::Failed { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         let mut present = Vec::new();
         for commit in commits {
             present.extend(self.commit(commit).await?);

@@ -44,6 +44,10 @@ impl Session<'_> {
 
     async fn run_calls(&mut self, answer: &Answer, ended: &watch::Receiver<bool>) -> Result<(), Ended> {
         let calls = kit::calls(answer);
+        if let Some(changes) = &mut self.parts.changes {
+            // What the calls change is seen by what was there before them.
+            changes.open().await;
+        }
         let mut came_to = false;
         for group in self.parts.kit.groups(&calls) {
             let group = &calls[group];
@@ -82,7 +86,8 @@ impl Session<'_> {
         if self.parts.kit.effect(call.name, call.input) == Effect::Reads {
             return;
         }
-        let Some(changes) = &mut self.parts.changes else { return };
+        let Some(opening) = &mut self.parts.changes else { return };
+        let Some(changes) = opening.open().await else { return };
         if self.parts.launch.mode == ExecutionMode::Exploration {
             match changes.revert(&is_note).await {
                 Ok(back) if !back.is_empty() => {

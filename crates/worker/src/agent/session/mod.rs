@@ -34,7 +34,7 @@ use super::{
     tell::{Tell, cut},
 };
 use crate::{
-    changes::Changes,
+    changes::Opening,
     work::{Stop, Wish, more_than},
 };
 
@@ -50,7 +50,7 @@ pub struct Parts<'a> {
     pub model: Model,
     pub kit: Kit,
     pub log: Log,
-    pub changes: Option<Changes>,
+    pub changes: Option<Opening>,
     pub group: &'a watch::Sender<Option<i32>>,
 }
 
