@@ -37,7 +37,14 @@ const MAY_FREE_A_TASK: &[&str] = &[
     "SANDBOX_ENDED",
     "SANDBOX_KEPT",
 ];
-const MAY_ADVANCE_A_SPEC: &[&str] = &["TASK_STATUS_CHANGED", "TASK_COMPLETED", "SPEC_PHASE_STARTED"];
+const MAY_ADVANCE_A_SPEC: &[&str] = &[
+    "TASK_STATUS_CHANGED",
+    "TASK_COMPLETED",
+    "TASK_FAILED",
+    "TASK_CANCELLED",
+    "SPEC_PHASE_STARTED",
+    "SPEC_BRANCH_WANTED",
+];
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 
 /// A row as viewers see it; its text is made once, for the first who wants it.

@@ -6,6 +6,7 @@ mod overlap;
 mod upkeep;
 
 mod advance;
+mod combine;
 mod commands;
 mod dispatch;
 mod launch;
