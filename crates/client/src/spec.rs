@@ -4,8 +4,9 @@ use omoi_protocol::{
     ProjectId, SpecId, SpecPhase, SpecStatus,
     page::Page,
     spec::{
-        ApprovePhase, EditPhase, ExecuteSpec, ImportSpec, NewSpec, PhaseDetail, RequestChanges, Spec,
-        SpecCoverage, SpecDetail, SpecExecution, SpecFiles, SpecLayout, SpecPatch,
+        ApprovePhase, DecideDuplicate, EditPhase, ExecuteSpec, ImportSpec, NewSpec, PhaseDetail,
+        RequestChanges, SetSpecGates, SpecBranch, SpecCoverage, SpecDetail, SpecDuplicate, SpecExecution,
+        SpecFiles, SpecGates, SpecLayout, SpecPatch, SpecSummary,
     },
 };
 use serde::Serialize;
@@ -27,7 +28,7 @@ fn path(id: &SpecId, rest: &str) -> String {
 }
 
 impl Client {
-    pub async fn spec_list(&self, query: &SpecQuery) -> Result<Page<Spec>, Error> {
+    pub async fn spec_list(&self, query: &SpecQuery) -> Result<Page<SpecSummary>, Error> {
         self.get("/api/v1/specs").query(query).json().await
     }
 
@@ -85,5 +86,41 @@ impl Client {
 
     pub async fn spec_coverage(&self, id: &SpecId) -> Result<SpecCoverage, Error> {
         self.get(&path(id, "/coverage")).json().await
+    }
+
+    /// Lists leave it out from then on.
+    pub async fn spec_archive(&self, id: &SpecId) -> Result<SpecDetail, Error> {
+        self.post(&path(id, "/archive")).json().await
+    }
+
+    /// The branch that holds the work of all its tasks.
+    pub async fn spec_branch(&self, id: &SpecId) -> Result<SpecBranch, Error> {
+        self.get(&path(id, "/branch")).json().await
+    }
+
+    /// Has that branch made, or made again; it is not there yet when this returns.
+    pub async fn spec_branch_make(&self, id: &SpecId) -> Result<SpecDetail, Error> {
+        self.post(&path(id, "/branch")).json().await
+    }
+
+    /// Tasks of it that may exist already.
+    pub async fn spec_duplicates(&self, id: &SpecId) -> Result<Vec<SpecDuplicate>, Error> {
+        self.get(&path(id, "/duplicates")).json().await
+    }
+
+    pub async fn spec_duplicate_decide(
+        &self,
+        id: &SpecId,
+        said: &DecideDuplicate,
+    ) -> Result<SpecDetail, Error> {
+        self.post(&path(id, "/duplicates")).body(said).json().await
+    }
+
+    pub async fn project_gates(&self, id: &ProjectId) -> Result<SpecGates, Error> {
+        self.get(&format!("/api/v1/projects/{id}/spec-gates")).json().await
+    }
+
+    pub async fn project_set_gates(&self, id: &ProjectId, said: &SetSpecGates) -> Result<SpecGates, Error> {
+        self.put(&format!("/api/v1/projects/{id}/spec-gates")).body(said).json().await
     }
 }

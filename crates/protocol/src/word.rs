@@ -149,6 +149,40 @@ words! {
     /// What a person decided about a phase.
     PhaseDecision, "decision" { Approved = "approved", ChangesRequested = "changes_requested", Edited = "edited" }
 
+    /// How the branch stands that holds all of a spec.
+    SpecBranchState, "branch state" {
+        /// It is about to be made.
+        Wanted = "wanted",
+        /// It holds the work of all tasks that are completed.
+        Merged = "merged",
+        /// It holds what goes together; the rest conflicts or builds on what does.
+        Conflict = "conflict",
+        /// No task has left anything to merge.
+        Empty = "empty",
+        /// It could not be made.
+        Failed = "failed",
+    }
+
+    /// What became of a task's work on the way into the branch of its spec.
+    MergeOutcome, "merge outcome" {
+        Merged = "merged",
+        /// What was merged before it holds it already.
+        Contained = "contained",
+        Conflict = "conflict",
+        /// It builds on a task that is not in.
+        LeftOut = "left_out",
+        /// The task is not completed, or has left no commit.
+        Nothing = "nothing",
+    }
+
+    /// What is decided about a task that may exist already.
+    DuplicateDecision, "duplicate decision" {
+        /// The existing task stands in its place.
+        Link = "link",
+        /// It is other work, and is done.
+        Keep = "keep",
+    }
+
     SpecPhase, "spec phase" {
         Explore = "explore", Prd = "prd", Requirements = "requirements",
         Design = "design", Tasks = "tasks", Sync = "sync",

@@ -43,6 +43,14 @@ const MAY_FREE_A_TASK: &[&str] = &[
 const MAY_ADVANCE_A_SPEC: &[&str] = &["TASK_STATUS_CHANGED", "TASK_COMPLETED", "SPEC_PHASE_STARTED"];
 /// After these two tasks may get in each other's way that did not before, or no longer.
 const MAY_BRING_A_CONFLICT: &[&str] = &["agent.file_edited", "git.push", "TASK_ASSIGNED", "SANDBOX_ENDED"];
+const MAY_ADVANCE_A_SPEC: &[&str] = &[
+    "TASK_STATUS_CHANGED",
+    "TASK_COMPLETED",
+    "TASK_FAILED",
+    "TASK_CANCELLED",
+    "SPEC_PHASE_STARTED",
+    "SPEC_BRANCH_WANTED",
+];
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 /// How often viewers are woken in a row after a quiet while: a few steps that follow from one another are seen at once.
 const WAKES_AT_ONCE: f64 = 4.0;

@@ -262,6 +262,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/projects/{id}/spec-gates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show which phases of a project's specs wait for a person */
+        get: operations["specs_gates"];
+        /**
+         * Choose which phases of a project's specs wait for a person
+         * @description It is `settings.spec.gates` of the project, set alone. Specs that say it themselves are not concerned.
+         */
+        put: operations["specs_set_gates"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/results": {
         parameters: {
             query?: never;
@@ -742,6 +763,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/specs/{id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Archive a spec; lists leave it out, and a patch of `archived` brings it back */
+        post: operations["specs_archive"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/specs/{id}/branch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the branch that holds the work of all tasks, with what conflicts */
+        get: operations["specs_branch"];
+        put?: never;
+        /**
+         * Have that branch made, or made again
+         * @description Merges what is completed by then. A spec whose tasks are all completed has its branch made without being asked.
+         */
+        post: operations["specs_make_branch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/specs/{id}/coverage": {
         parameters: {
             query?: never;
@@ -753,6 +812,27 @@ export interface paths {
         get: operations["specs_coverage"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/specs/{id}/duplicates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tasks of a spec that may exist already */
+        get: operations["specs_duplicates"];
+        put?: never;
+        /**
+         * Decide about a task that may exist already
+         * @description `link` lets an existing task stand in its place, and what waited for it waits for that one; `keep` lets it begin.
+         */
+        post: operations["specs_decide_duplicate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1563,6 +1643,13 @@ export interface components {
             commit?: string | null;
             checks: components["schemas"]["CoverageCheck"][];
         };
+        /** @description The body of `POST /specs/{id}/duplicates`. */
+        DecideDuplicate: {
+            /** @description `TSK-001`. */
+            symbol: string;
+            decision: components["schemas"]["DuplicateDecision"];
+            existing_task_id?: components["schemas"]["TaskId"] | null;
+        };
         /** @description The tasks a task waits for and those that wait for it. */
         Dependencies: {
             task_id: components["schemas"]["TaskId"];
@@ -1584,6 +1671,11 @@ export interface components {
             file_path: string;
             full_diff: string;
         };
+        /**
+         * @description What is decided about a task that may exist already.
+         * @enum {string}
+         */
+        DuplicateDecision: "link" | "keep";
         /** @description An output that a person wrote. */
         EditPhase: {
             /**
@@ -1695,7 +1787,8 @@ export interface components {
         /** @description The body of `POST /specs/{id}/execute`. */
         ExecuteSpec: {
             /**
-             * @description Taken and without effect: likeness of texts is found without a model.
+             * @description Whether its tasks are held against those that exist, to offer duplicates for merging. Likeness of texts is found
+             *     without a model.
              * @default true
              */
             enable_embeddings: boolean;
@@ -1824,6 +1917,11 @@ export interface components {
             /** Format: date-time */
             timestamp: string;
         };
+        /**
+         * @description What became of a task's work on the way into the branch of its spec.
+         * @enum {string}
+         */
+        MergeOutcome: "merged" | "contained" | "conflict" | "left_out" | "nothing";
         /** @description A message and the times of its states. */
         Message: {
             id: components["schemas"]["MessageId"];
@@ -2249,34 +2347,6 @@ export interface components {
             next?: string | null;
         };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
-        Page_Spec: {
-            items: {
-                id: components["schemas"]["SpecId"];
-                project_id?: components["schemas"]["ProjectId"] | null;
-                title: string;
-                description: string;
-                flow: components["schemas"]["SpecFlow"];
-                status: components["schemas"]["SpecStatus"];
-                current_phase: components["schemas"]["SpecPhase"];
-                /**
-                 * Format: int64
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /** @description The phases that wait for a person. */
-                gates: components["schemas"]["SpecPhase"][];
-                archived: boolean;
-                /** @description Why it failed. */
-                last_error?: string | null;
-                created_by: string;
-                /** Format: date-time */
-                created_at: string;
-                /** Format: date-time */
-                updated_at: string;
-            }[];
-            next?: string | null;
-        };
-        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
         Page_SpecEvent: {
             items: {
                 /**
@@ -2289,6 +2359,22 @@ export interface components {
                 /** Format: date-time */
                 created_at: string;
             }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_SpecSummary: {
+            items: (components["schemas"]["Spec"] & {
+                /**
+                 * Format: double
+                 * @description The mean of what the last attempts at its phases came to; null before the first is judged.
+                 */
+                score?: number | null;
+                /**
+                 * Format: double
+                 * @description Of all its phases and tasks.
+                 */
+                cost_usd: number;
+            })[];
             next?: string | null;
         };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
@@ -2696,6 +2782,11 @@ export interface components {
             /** Format: date-time */
             expires_at?: string | null;
         };
+        /** @description The body of `PUT /projects/{id}/spec-gates`. */
+        SetSpecGates: {
+            /** @description The phases that wait for a person; null leaves it to Omoi. */
+            gates?: components["schemas"]["SpecPhase"][] | null;
+        };
         SetTimeout: {
             /**
              * Format: int64
@@ -2718,6 +2809,11 @@ export interface components {
             version: number;
             /** @description The phases that wait for a person. */
             gates: components["schemas"]["SpecPhase"][];
+            /**
+             * Format: double
+             * @description The score from which on the output of a phase passes.
+             */
+            threshold: number;
             archived: boolean;
             /** @description Why it failed. */
             last_error?: string | null;
@@ -2726,6 +2822,33 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             updated_at: string;
+        };
+        /** @description The branch that holds the work of all tasks of a spec, merged in the order of work. */
+        SpecBranch: {
+            name: string;
+            state: components["schemas"]["SpecBranchState"];
+            /** @description The commit of the default branch that it began with. */
+            base_commit?: string | null;
+            /** @description Its tip. */
+            commit?: string | null;
+            /** @description Every task, in the order in which they are merged. */
+            merges: components["schemas"]["SpecMerge"][];
+            /** @description Why it could not be made. */
+            error?: string | null;
+            check_task_id?: components["schemas"]["TaskId"] | null;
+            check_status?: components["schemas"]["TaskStatus"] | null;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        /**
+         * @description How the branch stands that holds all of a spec.
+         * @enum {string}
+         */
+        SpecBranchState: "wanted" | "merged" | "conflict" | "empty" | "failed";
+        SpecConflict: {
+            /** @description A task such as `TSK-001`; null for the default branch, or for several tasks together. */
+            with?: string | null;
+            files: string[];
         };
         /** @description Each requirement with the tasks that bring it about, their commits and the checks that passed on them. */
         SpecCoverage: {
@@ -2755,6 +2878,29 @@ export interface components {
              * @description Of all its phases and tasks.
              */
             cost_usd: number;
+            /** @description Tasks of its own that may exist already. */
+            duplicates: components["schemas"]["SpecDuplicate"][];
+            branch?: components["schemas"]["SpecBranch"] | null;
+        };
+        /** @description A task of a spec that may exist already. */
+        SpecDuplicate: {
+            /** @description `TSK-001`. */
+            symbol: string;
+            /** @description The task that was made for it. It begins once it is decided, unless no phase waits for a person. */
+            task_id: components["schemas"]["TaskId"];
+            title: string;
+            existing_task_id: components["schemas"]["TaskId"];
+            existing_title: string;
+            existing_status: components["schemas"]["TaskStatus"];
+            /**
+             * Format: double
+             * @description How alike the titles are, from 0 to 1.
+             */
+            similarity: number;
+            decision?: components["schemas"]["DuplicateDecision"] | null;
+            decided_by?: string | null;
+            /** Format: date-time */
+            decided_at?: string | null;
         };
         /** @description Something that happened to a spec. */
         SpecEvent: {
@@ -2788,6 +2934,13 @@ export interface components {
          * @enum {string}
          */
         SpecFlow: "full" | "quick" | "bugfix";
+        /** @description Which phases of a project's specs wait for a person, where a spec does not say. */
+        SpecGates: {
+            /** @description What the project says; null where it says nothing. */
+            gates?: components["schemas"]["SpecPhase"][] | null;
+            /** @description What counts. */
+            effective: components["schemas"]["SpecPhase"][];
+        };
         SpecId: string;
         /** @description What a symbolic id of its tasks phase has become. */
         SpecItem: {
@@ -2797,6 +2950,17 @@ export interface components {
             task_id?: components["schemas"]["TaskId"] | null;
             title: string;
             status?: components["schemas"]["TaskStatus"] | null;
+        };
+        SpecMerge: {
+            /** @description `TSK-001`. */
+            symbol: string;
+            task_id: components["schemas"]["TaskId"];
+            commit?: string | null;
+            outcome: components["schemas"]["MergeOutcome"];
+            /** @description Whom it conflicts with. */
+            conflicts: components["schemas"]["SpecConflict"][];
+            /** @description The tasks it builds on that are not in. */
+            without: string[];
         };
         /** @description Absent fields stay as they are. */
         SpecPatch: {
@@ -2815,6 +2979,19 @@ export interface components {
         SpecPhase: "explore" | "prd" | "requirements" | "design" | "tasks" | "sync";
         /** @enum {string} */
         SpecStatus: "draft" | "executing" | "waiting" | "completed" | "failed";
+        /** @description One spec in a list. */
+        SpecSummary: components["schemas"]["Spec"] & {
+            /**
+             * Format: double
+             * @description The mean of what the last attempts at its phases came to; null before the first is judged.
+             */
+            score?: number | null;
+            /**
+             * Format: double
+             * @description Of all its phases and tasks.
+             */
+            cost_usd: number;
+        };
         /** @description What the spec was at a version of it. */
         SpecVersion: {
             /** Format: int64 */
@@ -4668,6 +4845,223 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_gates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecGates"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_set_gates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetSpecGates"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecGates"];
                 };
             };
             /** @description The body is not JSON */
@@ -7838,7 +8232,7 @@ export interface operations {
             query?: {
                 project_id?: components["schemas"]["ProjectId"];
                 status?: components["schemas"]["SpecStatus"];
-                /** @description Only those that are archived, or only those that are not. */
+                /** @description Only those that are archived; absent, only those that are not. */
                 archived?: boolean;
                 /** @description How many at most. */
                 limit?: number;
@@ -7856,7 +8250,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_Spec"];
+                    "application/json": components["schemas"]["Page_SpecSummary"];
                 };
             };
             /** @description No valid token */
@@ -8536,6 +8930,276 @@ export interface operations {
             };
         };
     };
+    specs_archive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecDetail"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_branch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecBranch"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_make_branch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecDetail"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     specs_coverage: {
         parameters: {
             query?: never;
@@ -8575,6 +9239,223 @@ export interface operations {
             };
             /** @description No such thing */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_duplicates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecDuplicate"][];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_decide_duplicate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideDuplicate"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecDetail"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -1,12 +1,13 @@
 //! `omoi spec`: from an idea, phase by phase, to tasks.
 
 mod exchange;
+mod whole;
 
 use anyhow::Result;
 use omoi_client::SpecQuery;
 use omoi_protocol::{
     SpecFlow, SpecId, SpecPhase, SpecStatus,
-    spec::{ApprovePhase, ExecuteSpec, NewSpec, RequestChanges, Spec, SpecDetail},
+    spec::{ApprovePhase, ExecuteSpec, NewSpec, RequestChanges, SpecDetail, SpecSummary},
 };
 use omoi_server::clock::Clock;
 
@@ -29,6 +30,9 @@ Examples:
   omoi spec approve spec-... requirements --comment 'Good.'
   omoi spec request-changes spec-... design 'No new table, please.'
   omoi spec execute spec-... --from design                redoes that phase and those behind it
+  omoi spec duplicates spec-... --link TSK-003 task-...     an existing task stands in its place
+  omoi spec branch spec-...                               one branch with the work of all its tasks
+  omoi spec gates shop tasks sync                         these phases wait for a person from now on
   omoi spec export spec-... --layout kiro --to ~/src/shop   .kiro/specs/NAME/requirements.md, design.md, tasks.md
   omoi spec import ~/src/shop/.kiro/specs/export --project shop
   omoi demo --spec                                        all of it, without a key";
@@ -73,6 +77,9 @@ enum Verb {
         /// Only those in this state
         #[arg(long, value_parser = word!(SpecStatus), ignore_case = true)]
         status: Option<SpecStatus>,
+        /// Those that are archived instead of those that are not
+        #[arg(long)]
+        archived: bool,
         #[command(flatten)]
         limit: Limit,
     },
@@ -93,6 +100,9 @@ enum Verb {
         /// Redo this phase and those behind it; those before it stand
         #[arg(long, value_name = "PHASE", value_parser = word!(SpecPhase), ignore_case = true)]
         from: Option<SpecPhase>,
+        /// Do not hold its tasks against those that exist
+        #[arg(long)]
+        no_duplicates: bool,
     },
     /// Approve a phase that waits
     Approve {
@@ -111,6 +121,16 @@ enum Verb {
         /// What is to be different; the next attempt is told
         comment: String,
     },
+    /// Show the branch that holds the work of all tasks, and what conflicts
+    Branch(whole::Branch),
+    /// Show tasks that may exist already, or decide about one
+    Duplicates(whole::Duplicates),
+    /// Show or choose which phases of a project's specs wait for a person
+    Gates(whole::Gates),
+    /// Put a spec away; lists leave it out
+    Archive {
+        id: SpecId,
+    },
     Export(exchange::Export),
     Import(exchange::Import),
 }
@@ -126,7 +146,7 @@ impl Args {
                 let spec = client.spec_create(&new).await?;
                 cx.out.answer(&spec, |style| show(style, &spec))
             }
-            Verb::List { project, status, limit } => {
+            Verb::List { project, status, archived, limit } => {
                 let project_id = match &project {
                     Some(wanted) => Some(project::find(&client, wanted).await?.id),
                     None => None,
@@ -134,12 +154,12 @@ impl Args {
                 let fetch = async |size, cursor| {
                     let project_id = project_id.clone();
                     let query =
-                        SpecQuery { project_id, status, archived: Some(false), limit: Some(size), cursor };
+                        SpecQuery { project_id, status, archived: Some(archived), limit: Some(size), cursor };
                     client.spec_list(&query).await
                 };
                 let page = collect(limit.get(), fetch).await?;
                 cx.out.answer(&page, |style| {
-                    let header = ["id", "status", "phase", "flow", "updated", "title"];
+                    let header = ["id", "status", "phase", "flow", "score", "cost", "updated", "title"];
                     page.items.iter().fold(Table::new(style, &header), row).render()
                 })?;
                 limit.tell(cx, &page);
@@ -188,8 +208,8 @@ impl Args {
                 let spec = client.spec_get(&id).await?;
                 cx.out.answer(&spec, |style| show(style, &spec))
             }
-            Verb::Execute { id, from } => {
-                let asked = ExecuteSpec { resume_from_phase: from, ..ExecuteSpec::default() };
+            Verb::Execute { id, from, no_duplicates } => {
+                let asked = ExecuteSpec { resume_from_phase: from, enable_embeddings: !no_duplicates };
                 let begun = client.spec_execute(&id, &asked).await?;
                 cx.out.answer(&begun, |_| begun.message.clone())
             }
@@ -202,6 +222,13 @@ impl Args {
                 let spec = client.spec_request_changes(&id, &said).await?;
                 cx.out.answer(&spec, |style| show(style, &spec))
             }
+            Verb::Branch(branch) => branch.run(cx, &client).await,
+            Verb::Duplicates(duplicates) => duplicates.run(cx, &client).await,
+            Verb::Gates(gates) => gates.run(cx, &client).await,
+            Verb::Archive { id } => {
+                let spec = client.spec_archive(&id).await?;
+                cx.out.answer(&spec, |style| show(style, &spec))
+            }
             Verb::Export(export) => export.run(cx, &client).await,
             Verb::Import(import) => {
                 let spec = import.run(&client).await?;
@@ -211,12 +238,15 @@ impl Args {
     }
 }
 
-fn row(table: Table, spec: &Spec) -> Table {
+fn row(table: Table, row: &SpecSummary) -> Table {
+    let spec = &row.spec;
     table.row([
         spec.id.to_string().into(),
         Item::Word(spec.status.as_str()),
         Item::Word(spec.current_phase.as_str()),
         Item::Word(spec.flow.as_str()),
+        maybe(row.score.map(|score| format!("{score:.2}"))),
+        format!("${:.2}", row.cost_usd).into(),
         relative(Clock::Real.now(), spec.updated_at).into(),
         spec.title.as_str().into(),
     ])
@@ -233,6 +263,8 @@ fn show(style: Style, detail: &SpecDetail) -> String {
         ("flow", Some(spec.flow.to_string())),
         ("gates", Some(gates.join(" ")).filter(|gates| !gates.is_empty())),
         ("project", spec.project_id.as_ref().map(ToString::to_string)),
+        ("branch", detail.branch.as_ref().map(|branch| format!("{} ({})", branch.name, branch.state))),
+        ("duplicates", whole::undecided(&detail.duplicates)),
         ("version", Some(spec.version.to_string())),
         ("cost", Some(format!("${:.2}", detail.cost_usd))),
         ("updated", Some(moment(now, spec.updated_at))),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    PhaseDecision, PhaseState, ProjectId, SandboxId, SpecFlow, SpecId, SpecPhase, SpecStatus, TaskId,
-    TaskStatus, TicketId,
+    DuplicateDecision, MergeOutcome, PhaseDecision, PhaseState, ProjectId, SandboxId, SpecBranchState,
+    SpecFlow, SpecId, SpecPhase, SpecStatus, TaskId, TaskStatus, TicketId,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -72,12 +72,26 @@ pub struct Spec {
     pub version: i64,
     /// The phases that wait for a person.
     pub gates: Vec<SpecPhase>,
+    /// The score from which on the output of a phase passes.
+    pub threshold: f64,
     pub archived: bool,
     /// Why it failed.
     pub last_error: Option<String>,
     pub created_by: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+/// One spec in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SpecSummary {
+    #[serde(flatten)]
+    pub spec: Spec,
+    /// The mean of what the last attempts at its phases came to; null before the first is judged.
+    pub score: Option<f64>,
+    /// Of all its phases and tasks.
+    pub cost_usd: f64,
 }
 
 /// One spec with where each of its phases stands.
@@ -96,6 +110,106 @@ pub struct SpecDetail {
     pub items: Vec<SpecItem>,
     /// Of all its phases and tasks.
     pub cost_usd: f64,
+    /// Tasks of its own that may exist already.
+    pub duplicates: Vec<SpecDuplicate>,
+    /// The branch that holds the work of all its tasks; null until they are completed, or somebody asks for it.
+    pub branch: Option<SpecBranch>,
+}
+
+/// The branch that holds the work of all tasks of a spec, merged in the order of work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SpecBranch {
+    pub name: String,
+    pub state: SpecBranchState,
+    /// The commit of the default branch that it began with.
+    pub base_commit: Option<String>,
+    /// Its tip.
+    pub commit: Option<String>,
+    /// Every task, in the order in which they are merged.
+    pub merges: Vec<SpecMerge>,
+    /// Why it could not be made.
+    pub error: Option<String>,
+    /// The task that runs the declared checks on it, and how that stands; null where there are none.
+    pub check_task_id: Option<TaskId>,
+    pub check_status: Option<TaskStatus>,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SpecMerge {
+    /// `TSK-001`.
+    pub symbol: String,
+    pub task_id: TaskId,
+    pub commit: Option<String>,
+    pub outcome: MergeOutcome,
+    /// Whom it conflicts with.
+    pub conflicts: Vec<SpecConflict>,
+    /// The tasks it builds on that are not in.
+    pub without: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SpecConflict {
+    /// A task such as `TSK-001`; null for the default branch, or for several tasks together.
+    pub with: Option<String>,
+    pub files: Vec<String>,
+}
+
+/// A task of a spec that may exist already.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SpecDuplicate {
+    /// `TSK-001`.
+    pub symbol: String,
+    /// The task that was made for it. It begins once it is decided, unless no phase waits for a person.
+    pub task_id: TaskId,
+    pub title: String,
+    pub existing_task_id: TaskId,
+    pub existing_title: String,
+    pub existing_status: TaskStatus,
+    /// How alike the titles are, from 0 to 1.
+    pub similarity: f64,
+    /// Null until somebody decides.
+    pub decision: Option<DuplicateDecision>,
+    pub decided_by: Option<String>,
+    pub decided_at: Option<Timestamp>,
+}
+
+/// The body of `POST /specs/{id}/duplicates`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct DecideDuplicate {
+    /// `TSK-001`.
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 100))]
+    pub symbol: String,
+    pub decision: DuplicateDecision,
+    /// To link: the task that stands in its place, one of those that are offered.
+    #[serde(default)]
+    pub existing_task_id: Option<TaskId>,
+}
+
+/// The body of `PUT /projects/{id}/spec-gates`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SetSpecGates {
+    /// The phases that wait for a person; null leaves it to Omoi.
+    #[cfg_attr(feature = "schema", schema(max_items = 6))]
+    pub gates: Option<Vec<SpecPhase>>,
+}
+
+/// Which phases of a project's specs wait for a person, where a spec does not say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SpecGates {
+    /// What the project says; null where it says nothing.
+    pub gates: Option<Vec<SpecPhase>>,
+    /// What counts.
+    pub effective: Vec<SpecPhase>,
 }
 
 /// One attempt at a phase.
@@ -176,7 +290,8 @@ pub struct PhaseData {
 #[serde(default, deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ExecuteSpec {
-    /// Taken and without effect: likeness of texts is found without a model.
+    /// Whether its tasks are held against those that exist, to offer duplicates for merging. Likeness of texts is found
+    /// without a model.
     pub enable_embeddings: bool,
     /// Redoes this phase and those behind it; those before it stand. Otherwise from where the spec stands.
     pub resume_from_phase: Option<SpecPhase>,

@@ -33,6 +33,13 @@ pub fn name(kind: TicketType, priority: Priority, label: Label<'_>, title: &str)
     if slug.is_empty() { format!("{prefix}/{label}") } else { format!("{prefix}/{label}-{slug}") }
 }
 
+/// The branch that holds all tasks of a spec, which a few characters of its id tell from others of the same title.
+pub fn of_spec(title: &str, id: &str) -> String {
+    let short = slug(&id[id.len().saturating_sub(6)..], LABEL_CHARS_MAX);
+    let slug = slug(title, LABEL_CHARS_MAX);
+    if slug.is_empty() { format!("spec/{short}") } else { format!("spec/{slug}-{short}") }
+}
+
 /// The name itself, or the first of `name-2`, `name-3`, … that is free.
 pub fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
     if !taken(name) {

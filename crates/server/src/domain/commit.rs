@@ -2,12 +2,23 @@
 
 use std::{fmt, str::FromStr};
 
+use omoi_protocol::TaskId;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommitId(String);
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the full id of a commit: 40 or 64 digits of 0-9 and a-f, not all of them 0")]
 pub struct NotACommitId(String);
+
+/// The work of a task that others build on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    pub task: TaskId,
+    /// What it was completed with.
+    pub commit: Option<CommitId>,
+    pub branch: Option<String>,
+}
 
 impl CommitId {
     pub fn as_str(&self) -> &str {

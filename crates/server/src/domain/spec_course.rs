@@ -50,8 +50,26 @@ pub fn failed(tries: i64) -> Next {
 
 /// What the spec says, else its project's `settings.spec.gates`, else requirements and design.
 pub fn gates(of_spec: Option<Vec<SpecPhase>>, project: Option<&Map<String, Json>>) -> Vec<SpecPhase> {
-    let of_project = || serde_json::from_value(asked(project?)?.clone()).ok();
-    of_spec.or_else(of_project).unwrap_or_else(|| GATES.to_vec())
+    of_spec.or_else(|| gates_of_project(project?)).unwrap_or_else(|| GATES.to_vec())
+}
+
+/// What a project itself says.
+pub fn gates_of_project(settings: &Map<String, Json>) -> Option<Vec<SpecPhase>> {
+    serde_json::from_value(asked(settings)?.clone()).ok()
+}
+
+/// Lets a project's settings say it, or say nothing, and nothing else change.
+pub fn set_gates(settings: &mut Map<String, Json>, gates: Option<&[SpecPhase]>) {
+    let spec = settings.entry("spec").or_insert_with(|| Json::Object(Map::new()));
+    if !spec.is_object() {
+        *spec = Json::Object(Map::new());
+    }
+    if let Json::Object(spec) = spec {
+        match gates {
+            Some(gates) => spec.insert("gates".to_owned(), serde_json::json!(gates)),
+            None => spec.remove("gates"),
+        };
+    }
 }
 
 /// What is wrong with what a project's settings say of its specs, naming the field.

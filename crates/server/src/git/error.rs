@@ -31,6 +31,10 @@ pub enum Error {
     NoCommit { project: ProjectId, commit: CommitId },
     #[error("commit {commit} is too large to check out: more than {limit}; raise {key} if that is meant")]
     TooLarge { commit: CommitId, limit: String, key: &'static str },
+    #[error("{one} and {two} conflict in {}", listed(.files))]
+    Conflict { one: String, two: String, files: Vec<String> },
+    #[error("git {name} printed something that cannot be read")]
+    Unreadable { name: &'static str },
     #[error("{lock} was held by somebody else for {patience:?}; try again")]
     Busy { lock: String, patience: Duration },
     #[error(transparent)]
@@ -48,4 +52,15 @@ impl Error {
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Busy { .. } | Self::Fetch { .. } | Self::Git(_) | Self::Io { .. })
     }
+}
+
+/// So many files stand in a sentence.
+const FILES_SHOWN: usize = 10;
+
+fn listed(files: &[String]) -> String {
+    let mut text = files.iter().take(FILES_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if files.len() > FILES_SHOWN {
+        text.push_str(&format!(" and {} more", files.len() - FILES_SHOWN));
+    }
+    text
 }

@@ -197,6 +197,29 @@ impl Mirrors {
         Ok(true)
     }
 
+    /// Puts a branch of ours at a commit, wherever it was.
+    pub async fn branch_set(&self, project: &Project, name: &str, to: &CommitId) -> Result<(), Error> {
+        if !branch::is_valid(name) || name == project.default_branch {
+            return Err(branch_error(name, "is none that may be set here"));
+        }
+        let path = self.existing(&project.id)?;
+        let _no_pushes = self.push_lock(&project.id, name, Hold::Alone).await?;
+        let _branches = self.lock(&project.id, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
+        let (own, followed) = (branch_ref(name), format!("{FOLLOWED}{name}"));
+        let there = self.refs(&path, &[HEADS.to_owned(), followed.clone()]).await?;
+        if let Some(across) = below(&there, HEADS).keys().find(|there| publish::cross(there, name)) {
+            return Err(branch_error(
+                name,
+                &format!("cannot stand beside the branch {across:?}; rename one"),
+            ));
+        }
+        let mut changes = format!("update {own} {to}\n");
+        if there.contains_key(&followed) {
+            changes += &format!("delete {followed}\n");
+        }
+        self.update(&path, changes).await
+    }
+
     pub async fn branch_tip(&self, project: &ProjectId, branch: &str) -> Result<Option<CommitId>, Error> {
         self.ref_tip(project, &branch_ref(branch)).await
     }

@@ -8,6 +8,7 @@ mod remote;
 
 mod build;
 mod checkout;
+mod merge;
 mod mirror;
 mod publish;
 mod trial;
@@ -16,4 +17,5 @@ pub use checkout::{Checkouts, Swept};
 pub use command::{Call, Failure, Git, Running, bounded, tail};
 pub use error::Error;
 pub use file::{Hold, Lock};
+pub use merge::Merge;
 pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};

@@ -17,7 +17,10 @@ use omoi_protocol::{
         AttachSandbox, NewCommand, NewSandbox, Prune, SESSION_ID_CHARS_MAX, TaskComplete, TranscriptPart,
     },
     session::NewSession,
-    spec::{ApprovePhase, EditPhase, ExecuteSpec, ImportSpec, NewSpec, RequestChanges, SpecPatch},
+    spec::{
+        ApprovePhase, DecideDuplicate, EditPhase, ExecuteSpec, ImportSpec, NewSpec, RequestChanges,
+        SetSpecGates, SpecPatch,
+    },
     task::{DependencyList, NewTask, Reason, SetTimeout, TaskPatch},
     ticket::{NewTicket, TicketPatch},
     token::NewToken,
@@ -236,6 +239,18 @@ impl Valid for ImportSpec {
 impl Valid for ExecuteSpec {
     fn check(&self) -> Result<(), String> {
         Ok(())
+    }
+}
+
+impl Valid for DecideDuplicate {
+    fn check(&self) -> Result<(), String> {
+        text("symbol", &self.symbol, 1, 100)
+    }
+}
+
+impl Valid for SetSpecGates {
+    fn check(&self) -> Result<(), String> {
+        range("gates", self.gates.as_ref().map(|gates| gates.len() as i64), 0, 6)
     }
 }
 

@@ -93,6 +93,9 @@ impl std::ops::Deref for Api {
     }
 }
 
+/// How long a request may look into a repository.
+const LOOK_PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
+
 impl Shared {
     /// The paths of a project's default branch, and its commit, as they were last fetched or as they are now.
     async fn files(&self, project: &Project) -> ApiResult<(String, BTreeSet<String>)> {
@@ -103,8 +106,18 @@ impl Shared {
             };
             Ok((tip.to_string(), self.mirrors.files(&project.id, &tip).await?))
         };
-        look.await
-            .map_err(|error: crate::git::Error| ApiError::invalid("repository_unreadable", error.to_string()))
+        let unreadable =
+            |error: crate::git::Error| ApiError::invalid("repository_unreadable", error.to_string());
+        match tokio::time::timeout(LOOK_PATIENCE, look).await {
+            Ok(looked) => looked.map_err(unreadable),
+            Err(_) => {
+                let detail = format!(
+                    "the repository of project {} was not read within {LOOK_PATIENCE:?}; it is fetched with its first task, try then",
+                    project.name
+                );
+                Err(ApiError::invalid("repository_unreadable", detail))
+            }
+        }
     }
 
     fn is_own_host(&self, name: &str) -> bool {

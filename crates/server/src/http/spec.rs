@@ -1,14 +1,17 @@
 //! Specs: what is wanted of them is written down here, and the loop that advances them does it. Nothing of a phase runs
 //! in this process.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
     ProjectId, SpecFlow, SpecId, SpecPhase, SpecStatus,
     page::Page,
     spec::{
-        ApprovePhase, EditPhase, ExecuteSpec, ImportSpec, NewSpec, PhaseAttempt, PhaseData, PhaseDetail,
-        RequestChanges, Spec, SpecCoverage, SpecDetail, SpecEvent, SpecExecution, SpecFiles, SpecLayout,
-        SpecPatch, SpecVersion, shape_of,
+        ApprovePhase, DecideDuplicate, EditPhase, ExecuteSpec, ImportSpec, NewSpec, PhaseAttempt, PhaseData,
+        PhaseDetail, RequestChanges, SetSpecGates, SpecBranch, SpecCoverage, SpecDetail, SpecDuplicate,
+        SpecEvent, SpecExecution, SpecFiles, SpecGates, SpecLayout, SpecPatch, SpecSummary, SpecVersion,
+        shape_of,
     },
 };
 use serde::Deserialize;
@@ -35,6 +38,7 @@ pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(get_one, update))
+        .routes(routes!(archive))
         .routes(routes!(execute))
         .routes(routes!(approve))
         .routes(routes!(request_changes))
@@ -42,6 +46,9 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(phase, edit_phase))
         .routes(routes!(phase_data))
         .routes(routes!(coverage))
+        .routes(routes!(branch, make_branch))
+        .routes(routes!(duplicates, decide_duplicate))
+        .routes(routes!(gates, set_gates))
         .routes(routes!(export))
         .routes(routes!(import))
         .routes(routes!(versions))
@@ -54,24 +61,25 @@ struct Filter {
     #[serde(alias = "project")]
     project_id: Option<ProjectId>,
     status: Option<SpecStatus>,
-    /// Only those that are archived, or only those that are not.
-    archived: Option<bool>,
+    /// Only those that are archived; absent, only those that are not.
+    #[serde(default)]
+    archived: bool,
 }
 
 /// List specs, newest first
-#[utoipa::path(get, path = "/api/v1/specs", params(Filter, Paging), responses((status = 200, body = Page<Spec>)), tag = "specs")]
+#[utoipa::path(get, path = "/api/v1/specs", params(Filter, Paging), responses((status = 200, body = Page<SpecSummary>)), tag = "specs")]
 async fn list(
     State(api): State<Api>,
     who: Caller,
     Query(filter): Query<Filter>,
     Query(paging): Query<Paging>,
-) -> ApiResult<Answer<Page<Spec>>> {
+) -> ApiResult<Answer<Page<SpecSummary>>> {
     who.viewer()?;
     let limit = paging.limit()?;
     let Filter { project_id, status, archived } = filter;
-    let filter = SpecFilter { project_id, status, archived };
+    let filter = SpecFilter { project_id, status, archived: Some(archived) };
     let rows = api.store.spec_list(filter, paging.cursor()?, limit + 1).await?;
-    Ok(page::cut(rows, limit, |spec| spec.id.to_string()))
+    Ok(page::cut(rows, limit, |row| row.spec.id.to_string()))
 }
 
 /// Create a spec
@@ -107,6 +115,16 @@ async fn update(
     Json(patch): Json<SpecPatch>,
 ) -> ApiResult<Answer<SpecDetail>> {
     Ok(Answer(api.store.spec_update(who.operator()?, &id, patch).await?))
+}
+
+/// Archive a spec; lists leave it out, and a patch of `archived` brings it back
+#[utoipa::path(post, path = "/api/v1/specs/{id}/archive", params(("id" = SpecId, Path)), responses((status = 200, body = SpecDetail)), tag = "specs")]
+async fn archive(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SpecId>,
+) -> ApiResult<Answer<SpecDetail>> {
+    Ok(Answer(api.store.spec_archive(who.operator()?, &id).await?))
 }
 
 /// Execute a spec
@@ -224,6 +242,79 @@ async fn coverage(
     Ok(Answer(api.store.spec_coverage(&id).await?))
 }
 
+/// Show the branch that holds the work of all tasks, with what conflicts
+#[utoipa::path(get, path = "/api/v1/specs/{id}/branch", params(("id" = SpecId, Path)), responses((status = 200, body = SpecBranch)), tag = "specs")]
+async fn branch(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SpecId>,
+) -> ApiResult<Answer<SpecBranch>> {
+    who.viewer()?;
+    Ok(Answer(api.store.spec_branch_get(&id).await?))
+}
+
+/// Have that branch made, or made again
+///
+/// Merges what is completed by then. A spec whose tasks are all completed has its branch made without being asked.
+#[utoipa::path(post, path = "/api/v1/specs/{id}/branch", params(("id" = SpecId, Path)), responses((status = 202, body = SpecDetail)), tag = "specs")]
+async fn make_branch(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SpecId>,
+) -> ApiResult<(StatusCode, Answer<SpecDetail>)> {
+    Ok((StatusCode::ACCEPTED, Answer(api.store.spec_branch_want(who.operator()?, &id).await?)))
+}
+
+/// List tasks of a spec that may exist already
+#[utoipa::path(get, path = "/api/v1/specs/{id}/duplicates", params(("id" = SpecId, Path)), responses((status = 200, body = Vec<SpecDuplicate>)), tag = "specs")]
+async fn duplicates(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SpecId>,
+) -> ApiResult<Answer<Vec<SpecDuplicate>>> {
+    who.viewer()?;
+    Ok(Answer(api.store.spec_duplicates(&id).await?))
+}
+
+/// Decide about a task that may exist already
+///
+/// `link` lets an existing task stand in its place, and what waited for it waits for that one; `keep` lets it begin.
+#[utoipa::path(post, path = "/api/v1/specs/{id}/duplicates", params(("id" = SpecId, Path)), request_body = DecideDuplicate,
+    responses((status = 200, body = SpecDetail)), tag = "specs")]
+async fn decide_duplicate(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SpecId>,
+    Json(said): Json<DecideDuplicate>,
+) -> ApiResult<Answer<SpecDetail>> {
+    Ok(Answer(api.store.spec_duplicate_decide(who.operator()?, &id, said).await?))
+}
+
+/// Show which phases of a project's specs wait for a person
+#[utoipa::path(get, path = "/api/v1/projects/{id}/spec-gates", params(("id" = ProjectId, Path)), responses((status = 200, body = SpecGates)), tag = "specs")]
+async fn gates(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<ProjectId>,
+) -> ApiResult<Answer<SpecGates>> {
+    who.viewer()?;
+    Ok(Answer(api.store.project_gates(&id).await?))
+}
+
+/// Choose which phases of a project's specs wait for a person
+///
+/// It is `settings.spec.gates` of the project, set alone. Specs that say it themselves are not concerned.
+#[utoipa::path(put, path = "/api/v1/projects/{id}/spec-gates", params(("id" = ProjectId, Path)), request_body = SetSpecGates,
+    responses((status = 200, body = SpecGates)), tag = "specs")]
+async fn set_gates(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<ProjectId>,
+    Json(said): Json<SetSpecGates>,
+) -> ApiResult<Answer<SpecGates>> {
+    Ok(Answer(api.store.project_set_gates(who.operator()?, &id, said).await?))
+}
+
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 struct Laid {
@@ -269,33 +360,43 @@ async fn import(
     let actor = who.operator()?;
     let project = api.store.project_get(&asked.project_id).await?;
     let (commit, known) = api.files(&project).await?;
-    let read = match asked.files.iter().next() {
-        Some((name, text)) if asked.files.len() == 1 && name.ends_with(".json") => exchange::from_json(text),
-        _ => exchange::import(&asked.files, &known),
+    let ImportSpec { project_id, title, files } = asked;
+    // Reading and judging take a while, and other requests of this thread would wait for it.
+    let read = tokio::task::spawn_blocking(move || judged(&files, &commit, &known)).await;
+    let broke_off = |_| {
+        ApiError::invalid("import_unreadable", "what was sent cannot be judged; look at its files".to_owned())
     };
-    let found = read.map_err(|error| ApiError::invalid("import_unreadable", error.to_string()))?;
-    let mut judged = Vec::new();
-    let mut earlier = std::collections::BTreeMap::new();
-    for (phase, output) in found.outputs {
-        let one = Judged::of(
-            SpecFlow::Full,
-            phase,
-            output.clone(),
-            &commit,
-            &Known { earlier: &earlier, files: &known },
-        );
-        judged.push((phase, one));
-        earlier.insert(phase, output);
-    }
+    let (found, judged) = read
+        .map_err(broke_off)?
+        .map_err(|error| ApiError::invalid("import_unreadable", error.to_string()))?;
     let new = NewSpec {
-        project_id: Some(asked.project_id),
-        title: asked.title.unwrap_or(found.title),
+        project_id: Some(project_id),
+        title: title.unwrap_or(found),
         description: String::new(),
         flow: SpecFlow::Full,
         gates: None,
     };
     new.check().map_err(|why| ApiError::invalid("validation_failed", why))?;
     Ok((StatusCode::CREATED, Answer(api.store.spec_import(actor, new, judged).await?)))
+}
+
+/// The title that files tell, and what they hold, each held against what comes before it.
+fn judged(
+    files: &BTreeMap<String, String>,
+    commit: &str,
+    known: &BTreeSet<String>,
+) -> Result<(String, Vec<(SpecPhase, Judged)>), exchange::ImportError> {
+    let found = match files.iter().next() {
+        Some((name, text)) if files.len() == 1 && name.ends_with(".json") => exchange::from_json(text)?,
+        _ => exchange::import(files, known)?,
+    };
+    let (mut judged, mut earlier) = (Vec::new(), BTreeMap::new());
+    for (phase, output) in found.outputs {
+        let against = Known { earlier: &earlier, files: known };
+        judged.push((phase, Judged::of(SpecFlow::Full, phase, output.clone(), commit, &against)));
+        earlier.insert(phase, output);
+    }
+    Ok((found.title, judged))
 }
 
 /// List the versions of a spec, newest first

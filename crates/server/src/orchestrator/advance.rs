@@ -1,9 +1,9 @@
-//! Advance: judges what phases of specs have handed in, and ends specs whose tasks have ended. Judging needs the files of
-//! the project at the commit that the phase looked at, which its mirror has.
+//! Advance: judges what phases of specs have handed in, has their work merged, and ends specs whose tasks have ended. Judging
+//! needs the files of the project at the commit that the phase looked at, which its mirror has.
 
 use omoi_protocol::spec::shape;
 
-use super::node::Node;
+use super::{combine, node::Node};
 use crate::{
     domain::{commit::CommitId, spec::Known},
     git::{self, Mirrors},
@@ -24,6 +24,7 @@ pub enum Error {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub judged: usize,
+    pub combined: usize,
     pub ended: usize,
 }
 
@@ -56,7 +57,12 @@ pub async fn advance(store: &Store, mirrors: &Mirrors) -> Result<Report, store::
             }
         }
     }
+    // A spec whose tasks are all completed wants its branch first, and ends once that is there.
     report.ended = store.spec_settle(LIMIT).await?;
+    report.combined = combine::combine(store, mirrors, LIMIT).await?;
+    if report.combined > 0 {
+        report.ended += store.spec_settle(LIMIT).await?;
+    }
     Ok(report)
 }
 
@@ -69,10 +75,6 @@ async fn judge(store: &Store, mirrors: &Mirrors, due: &Due) -> Result<Judgement,
         }
         Handed::Output(text) => text,
     };
-    let output = match shape(due.phase, text) {
-        Ok(output) => output,
-        Err(error) => return Ok(Judgement::Judged(Box::new(Judged::refused(&error.to_string())))),
-    };
     let named = due.commit.as_ref().and_then(|commit| commit.parse::<CommitId>().ok());
     let commit = match named {
         Some(commit) => commit,
@@ -80,6 +82,16 @@ async fn judge(store: &Store, mirrors: &Mirrors, due: &Due) -> Result<Judgement,
         None => mirrors.refresh(&store.project_get(&due.project_id).await?).await?,
     };
     let files = mirrors.files(&due.project_id, &commit).await?;
-    let known = Known { earlier: &due.earlier, files: &files };
-    Ok(Judgement::Judged(Box::new(Judged::of(due.flow, due.phase, output, commit.as_str(), &known))))
+    let (due, text) = (due.clone(), text.clone());
+    // A large output takes a while to judge, and other tasks of this thread would wait for it.
+    let judged = tokio::task::spawn_blocking(move || {
+        let output = match shape(due.phase, &text) {
+            Ok(output) => output,
+            Err(error) => return Judged::refused(&error.to_string()),
+        };
+        let known = Known { earlier: &due.earlier, files: &files };
+        Judged::of(due.flow, due.phase, output, commit.as_str(), &known)
+    });
+    let judged = judged.await.unwrap_or_else(|_| Judged::refused("it cannot be judged; write it anew"));
+    Ok(Judgement::Judged(Box::new(judged)))
 }

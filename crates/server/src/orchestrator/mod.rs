@@ -7,6 +7,7 @@ mod upkeep;
 
 mod advance;
 mod analyse;
+mod combine;
 mod commands;
 mod conductor;
 mod diagnose;

@@ -287,7 +287,14 @@ impl Shared {
         };
         let Err(error) = done else { return true };
         tracing::warn!(sandbox.id = %row.id, ?step, %error, "a step with sandbox {} did not work", row.id);
-        let noted = if step == Step::Make && (!error.may_pass() || row.tries + 1 >= SPAWN_TRIES) {
+        let noted = if let Error::Git(git::Error::Conflict { one, two, files }) = &error {
+            let why = format!(
+                "what it builds on does not go together: {error}; merge them, push that to the project's repository as {}, \
+                 and retry the task",
+                row.branch_name
+            );
+            self.store.place_conflict(&row.id, &why, &[one.clone(), two.clone()], files).await
+        } else if step == Step::Make && (!error.may_pass() || row.tries + 1 >= SPAWN_TRIES) {
             self.store.place_failed(&row.id, error.kind(), &error.to_string()).await
         } else {
             self.store.place_try_again(row, &error.to_string()).await
@@ -343,7 +350,7 @@ impl Shared {
             return Ok(commit);
         }
         let from = match (&facts.wish.base, resumed) {
-            (None, None) => tip,
+            (None, None) => self.mirrors.start(project, &row.branch_name, tip, &facts.built_on).await?,
             (None, Some(session)) => self.left_off(&project.id, session).await?.unwrap_or(tip),
             (Some(name), _) => match name.parse() {
                 Ok(commit) => commit,

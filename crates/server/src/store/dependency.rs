@@ -4,14 +4,14 @@
 use std::collections::VecDeque;
 
 use omoi_protocol::{TaskId, task::Dependencies};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::{
     Error, Store, Tx, task,
     transition::{self, Note},
     value::{Row, params},
 };
-use crate::domain::{graph, task::TaskEvent};
+use crate::domain::{commit::Work, graph, task::TaskEvent};
 
 /// A dependency counts as met when it is completed, or over in any way where the policy skips what failed.
 const UNMET: &str = "(SELECT count(*) FROM dependencies d JOIN tasks u ON u.id = d.depends_on \
@@ -22,6 +22,12 @@ impl Store {
     pub async fn dependency_get(&self, id: &TaskId) -> Result<Dependencies, Error> {
         let id = id.clone();
         self.read(async move |tx| get(tx, &id).await).await
+    }
+
+    /// What the tasks that this one depends on have left for it.
+    pub async fn dependency_works(&self, id: &TaskId) -> Result<Vec<Work>, Error> {
+        let id = id.clone();
+        self.read(async move |tx| works(tx, &id).await).await
     }
 
     /// Adds to the dependencies of a task.
@@ -154,6 +160,30 @@ async fn get(tx: &mut Tx, id: &TaskId) -> Result<Dependencies, Error> {
     let sql = "SELECT task_id AS id FROM dependencies WHERE depends_on = $1 ORDER BY task_id";
     let blocks = tx.query(sql, params![id]).await?;
     Ok(Dependencies { task_id: id.clone(), depends_on: ids(&on)?, blocks: ids(&blocks)?, all_completed })
+}
+
+/// What the tasks that this one depends on have left, of those that are completed in its own project. Which order they
+/// come in does not change.
+pub(super) async fn works(tx: &mut Tx, id: &TaskId) -> Result<Vec<Work>, Error> {
+    let sql = "SELECT u.id, u.branch_name, u.commit_id, u.result FROM dependencies d JOIN tasks t ON t.id = d.task_id \
+               JOIN tasks u ON u.id = d.depends_on WHERE d.task_id = $1 AND u.project_id = t.project_id \
+               AND u.status = 'completed' ORDER BY u.id";
+    tx.query(sql, params![id]).await?.iter().map(work).collect()
+}
+
+/// What proves a task counts; without checks it is what the task was said to be done with.
+pub(super) fn work(row: &Row) -> Result<Work, Error> {
+    let result: Json = match row.get::<Option<String>>("result")? {
+        Some(_) => row.json("result")?,
+        None => Json::Null,
+    };
+    let proven: Option<String> = row.get("commit_id")?;
+    let commit = proven.or_else(|| result.get("commit")?.as_str().map(str::to_owned));
+    Ok(Work {
+        task: row.parse("id")?,
+        commit: commit.and_then(|commit| commit.parse().ok()),
+        branch: row.get("branch_name")?,
+    })
 }
 
 /// A task is completed: those that waited for it alone are ready.

@@ -89,7 +89,7 @@ pub use self::{
     rules::Rules,
     sandbox::SandboxFilter,
     session::{NewSession, SessionBearer},
-    spec::{Due, Handed, Judged, Judgement, SpecFilter},
+    spec::{BranchDue, BranchPart, Combined, Due, Handed, Judged, Judgement, SpecFilter},
     task::TaskFilter,
     token::{Bearer, Hash as TokenHash, hash as token_hash},
     transcript::Session,

@@ -18,8 +18,9 @@ use serde_json::{Value as Json, json};
 use super::{
     Error, Store, Tx,
     attempt::{self, Before},
+    claim::claim_this,
     claim::{self, claim_found},
-    project,
+    dependency, project,
     proof::{self, Owed},
     prune,
     sandbox::{self, NewSandbox, Order, end},
@@ -28,7 +29,7 @@ use super::{
     value::{Row, params},
 };
 
-use crate::domain::agent;
+use crate::domain::{agent, commit::Work};
 
 const COLUMNS: &str = "id, provider, project_id, live, status, end_reason, place, slot, generation, branch_name, base_commit, \
                        created_at, place_tries, place_due_at, removal";
@@ -75,6 +76,8 @@ pub struct Facts {
     pub spec: Option<SpecLaunch>,
     /// What its task's attempts before it have left.
     pub before: Before,
+    /// What the tasks that its task depends on have left.
+    pub built_on: Vec<Work>,
     /// The sandbox's token; whatever it had before opens nothing any more.
     pub token: String,
 }
@@ -206,21 +209,25 @@ impl Store {
     /// The attempt has failed without its worker saying so. Changes nothing if it had.
     pub async fn place_failed(&self, id: &SandboxId, kind: FailureKind, error: &str) -> Result<(), Error> {
         let (id, error) = (id.clone(), error.to_owned());
+        self.write(async move |tx| fail(tx, &id, kind, &error).await).await
+    }
+
+    /// The attempt cannot begin, since what its task builds on does not go together.
+    pub async fn place_conflict(
+        &self,
+        id: &SandboxId,
+        error: &str,
+        between: &[String],
+        files: &[String],
+    ) -> Result<(), Error> {
+        let (id, error) = (id.clone(), error.to_owned());
+        let told = json!({ "sandbox_id": id, "between": between, "files": files, "error": error });
         self.write(async move |tx| {
-            let sandbox = sandbox::get(tx, &id).await?;
-            if !sandbox.status.is_live() {
-                return Ok(());
+            let held = sandbox::get(tx, &id).await?.task_id;
+            if let Some(held) = held {
+                tx.tell("TASK_CONFLICT", "task", held.as_str(), &told);
             }
-            if let Some(held) = &sandbox.task_id {
-                let stored = Stored::load(tx, held).await?;
-                let (event, note) = proof::failed(tx, &stored, &id, sandbox.generation, kind, &error, &[]);
-                transition::transition(tx, &stored, event, note).await?.ok();
-            }
-            end(tx, &id, SandboxStatus::Failed, kind.into(), Some(&error)).await?;
-            let told = json!({ "sandbox_id": id, "task_id": sandbox.task_id, "kind": kind, "error": error });
-            tx.tell("SANDBOX_FAILED", "sandbox", id.as_str(), &told);
-            let sql = "UPDATE sandboxes SET place_error = $2 WHERE id = $1";
-            tx.execute(sql, params![&id, error.as_str()]).await
+            fail(tx, &id, FailureKind::Invalid, &error).await
         })
         .await
     }
@@ -343,6 +350,23 @@ pub(super) async fn order(
     Ok(made.sandbox)
 }
 
+/// The attempt has failed without its worker saying so. Changes nothing if it had.
+async fn fail(tx: &mut Tx, id: &SandboxId, kind: FailureKind, error: &str) -> Result<(), Error> {
+    let sandbox = sandbox::get(tx, id).await?;
+    if !sandbox.status.is_live() {
+        return Ok(());
+    }
+    if let Some(held) = &sandbox.task_id {
+        let stored = Stored::load(tx, held).await?;
+        let (event, note) = proof::failed(tx, &stored, id, sandbox.generation, kind, error, &[]);
+        transition::transition(tx, &stored, event, note).await?.ok();
+    }
+    end(tx, id, SandboxStatus::Failed, kind.into(), Some(error)).await?;
+    let told = json!({ "sandbox_id": id, "task_id": sandbox.task_id, "kind": kind, "error": error });
+    tx.tell("SANDBOX_FAILED", "sandbox", id.as_str(), &told);
+    tx.execute("UPDATE sandboxes SET place_error = $2 WHERE id = $1", params![id, error]).await
+}
+
 async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
     let sandbox = sandbox::get(tx, id).await?;
     let row = tx.query_one("SELECT wish, slot FROM sandboxes WHERE id = $1", params![id]).await?;
@@ -369,7 +393,12 @@ async fn facts(tx: &mut Tx, id: &SandboxId) -> Result<Facts, Error> {
         Some(held) => spec::brief(tx, held).await?,
         None => None,
     };
+    let built_on = match &sandbox.task_id {
+        Some(held) => dependency::works(tx, held).await?,
+        None => Vec::new(),
+    };
     Ok(Facts {
+        built_on,
         before,
         spec,
         project: project::get(tx, &project_id).await?,

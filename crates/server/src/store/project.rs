@@ -3,6 +3,7 @@
 use omoi_protocol::{
     ProjectId,
     project::{NewProject, Project, ProjectPatch},
+    spec::{SetSpecGates, SpecGates},
 };
 use serde_json::{Value as Json, json};
 
@@ -10,7 +11,7 @@ use super::{
     Error, Store, Tx, account,
     value::{Row, params},
 };
-use crate::domain::dispatch;
+use crate::domain::{dispatch, spec_course};
 
 const COLUMNS: &str = "id, name, description, repository_url, default_branch, max_concurrent, settings, archived, paused, \
                        created_at, updated_at";
@@ -101,6 +102,41 @@ impl Store {
             get(tx, &id).await
         })
         .await
+    }
+}
+
+impl Store {
+    pub async fn project_gates(&self, id: &ProjectId) -> Result<SpecGates, Error> {
+        let id = id.clone();
+        self.read(async move |tx| Ok(gates(&get(tx, &id).await?))).await
+    }
+
+    /// Sets `settings.spec.gates` and leaves the other settings alone.
+    pub async fn project_set_gates(
+        &self,
+        actor: &str,
+        id: &ProjectId,
+        said: SetSpecGates,
+    ) -> Result<SpecGates, Error> {
+        let (actor, id) = (actor.to_owned(), id.clone());
+        self.write(async move |tx| {
+            let mut settings = get(tx, &id).await?.settings;
+            spec_course::set_gates(&mut settings, said.gates.as_deref());
+            let sql = "UPDATE projects SET settings = $2, updated_at = $3 WHERE id = $1";
+            tx.execute(sql, params![&id, Json::Object(settings).to_string(), tx.now]).await?;
+            let changed = json!({ "spec_gates": said.gates });
+            tx.tell("PROJECT_UPDATED", "project", id.as_str(), &changed);
+            tx.record(&actor, "project.spec_gates", "project", id.as_str(), changed);
+            Ok(gates(&get(tx, &id).await?))
+        })
+        .await
+    }
+}
+
+fn gates(project: &Project) -> SpecGates {
+    SpecGates {
+        gates: spec_course::gates_of_project(&project.settings),
+        effective: spec_course::gates(None, Some(&project.settings)),
     }
 }
 

@@ -44,6 +44,7 @@ mod scripted;
 mod seeds;
 mod session;
 mod spec;
+mod spec_whole;
 mod supervise;
 mod task;
 mod ticket;

@@ -13,7 +13,7 @@ use omoi_protocol::{ProjectId, SandboxId, project::Project};
 use omoi_server::{
     clock::Clock,
     config::Config,
-    domain::commit::CommitId,
+    domain::commit::{CommitId, Work},
     git::{Checkouts, Error, Hold, Mirrors, Swept},
 };
 
@@ -175,6 +175,64 @@ async fn a_branch_is_made_once_and_later_attempts_find_it_as_it_is() {
         let refused = mirrors.branch_create(&project, name, from, &sandbox("sbx-3")).await.unwrap_err();
         assert!(refused.to_string().contains(words), "{refused}");
     }
+}
+
+/// A far repository with a branch per name, each with a file of its own content, and the work that it is.
+async fn works(place: &Place, far: &Repository, of: &[(&str, &str, &str)]) -> (Project, Vec<Work>) {
+    let mut works = Vec::new();
+    for (branch, file, content) in of {
+        far.git(&["checkout", "-q", "-B", branch, "main"]);
+        let commit = id(&far.commit(file, content));
+        let task = format!("task-{branch}").parse().unwrap();
+        works.push(Work { task, commit: Some(commit), branch: Some((*branch).to_owned()) });
+    }
+    far.git(&["checkout", "-q", "main"]);
+    let project = far.project("prj-1");
+    place.mirrors.refresh(&project).await.unwrap();
+    (project, works)
+}
+
+#[tokio::test]
+async fn a_task_begins_with_the_work_of_those_it_depends_on() {
+    let (place, far) = (Place::new(), Repository::new());
+    let (project, works) =
+        works(&place, &far, &[("one", "1.txt", "1\n"), ("two", "2.txt", "2\n"), ("three", "3.txt", "3\n")])
+            .await;
+    let (mirrors, main) = (&place.mirrors, id(&far.head()));
+    let start = async |works: &[Work]| mirrors.start(&project, "next", main.clone(), works).await.unwrap();
+    assert_eq!(start(&[]).await, main);
+    assert_eq!(start(&works[..1]).await, works[0].commit.clone().unwrap());
+    let all = start(&works).await;
+    assert_eq!(start(&works).await, all, "the same work gives the same commit");
+    let files = mirrors.files(&project.id, &all).await.unwrap();
+    assert!(["README.md", "1.txt", "2.txt", "3.txt"].iter().all(|file| files.contains(*file)), "{files:?}");
+    for work in &works {
+        assert!(mirrors.is_ancestor(&project.id, work.commit.as_ref().unwrap(), &all).await.unwrap());
+    }
+    // One that holds another counts alone; what says nothing true of itself counts by its branch.
+    let lies = Work { commit: Some(id(&"a".repeat(40))), ..works[0].clone() };
+    let holds = Work { commit: Some(all.clone()), branch: None, task: works[1].task.clone() };
+    assert_eq!(start(&[lies]).await, works[0].commit.clone().unwrap());
+    assert_eq!(start(&[holds]).await, main, "a commit that is on no branch of its task is not believed");
+    // What is on the default branch already is there at its tip.
+    far.git(&["merge", "-q", "--no-edit", "one"]);
+    let merged = mirrors.refresh(&project).await.unwrap();
+    assert_eq!(mirrors.start(&project, "next", merged.clone(), &works[..1]).await.unwrap(), merged);
+    // A branch that is there goes on as it is.
+    mirrors.branch_create(&project, "next", &main, &sandbox("sbx-1")).await.unwrap();
+    assert_eq!(start(&works).await, main);
+}
+
+#[tokio::test]
+async fn work_that_does_not_go_together_is_named_with_its_files_and_not_half_merged() {
+    let (place, far) = (Place::new(), Repository::new());
+    let of = [("one", "1.txt", "1\n"), ("two", "README.md", "two\n"), ("three", "README.md", "three\n")];
+    let (project, works) = works(&place, &far, &of).await;
+    let refs = place.mirrors.ref_list(&project.id, "refs/").await.unwrap();
+    let error = place.mirrors.start(&project, "next", id(&far.head()), &works).await.unwrap_err();
+    assert!(!error.may_pass());
+    assert_eq!(error.to_string(), "task-two on two and task-three on three conflict in README.md");
+    assert_eq!(place.mirrors.ref_list(&project.id, "refs/").await.unwrap(), refs);
 }
 
 #[tokio::test]

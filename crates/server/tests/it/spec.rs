@@ -20,7 +20,7 @@ const SCENARIO: &str = include_str!("../../scenarios/spec.yaml");
 const PHASES: [&str; 6] = ["explore", "prd", "requirements", "design", "tasks", "sync"];
 
 /// What the demo's agent writes for a phase.
-fn output(phase: &str) -> Value {
+pub fn output(phase: &str) -> Value {
     let scenario: Value = serde_saphyr::from_str(SCENARIO).unwrap();
     let steps = scenario["steps"].as_array().unwrap();
     let step = steps.iter().find(|step| step["name"] == phase).unwrap();
@@ -28,16 +28,16 @@ fn output(phase: &str) -> Value {
 }
 
 /// A spec in a project of the files that the demo's outputs speak of.
-struct Play<'a> {
-    app: &'a App,
-    id: String,
-    project: String,
-    mirrors: Mirrors,
-    _repository: Repository,
+pub struct Play<'a> {
+    pub app: &'a App,
+    pub id: String,
+    pub project: String,
+    pub mirrors: Mirrors,
+    pub repository: Repository,
 }
 
 impl<'a> Play<'a> {
-    async fn new(app: &'a App, more: Value) -> Self {
+    pub async fn new(app: &'a App, more: Value) -> Self {
         let repository = Repository::new();
         for file in ["units/__init__.py", "units/length.py", "tests/test_length.py", "check.sh"] {
             repository.commit(file, "\n");
@@ -50,36 +50,36 @@ impl<'a> Play<'a> {
         let spec = app.post("/api/v1/specs", body).await.expect(201);
         assert_eq!((&spec["status"], &spec["version"]), (&json!("draft"), &json!(1)));
         let mirrors = Mirrors::new(&app.config).unwrap();
-        Self { app, id: text(&spec["id"]), project, mirrors, _repository: repository }
+        Self { app, id: text(&spec["id"]), project, mirrors, repository }
     }
 
-    fn path(&self, rest: &str) -> String {
+    pub fn path(&self, rest: &str) -> String {
         format!("/api/v1/specs/{}{rest}", self.id)
     }
 
-    async fn show(&self) -> Value {
+    pub async fn show(&self) -> Value {
         self.app.get(&self.path("")).await.expect(200)
     }
 
-    async fn post(&self, rest: &str, body: Value) -> Answer {
+    pub async fn post(&self, rest: &str, body: Value) -> Answer {
         self.app.post(&self.path(rest), body).await
     }
 
-    async fn execute(&self) -> Value {
+    pub async fn execute(&self) -> Value {
         self.post("/execute", json!({})).await.expect(202)
     }
 
     /// The last attempt at a phase.
-    async fn phase(&self, phase: &str) -> Value {
+    pub async fn phase(&self, phase: &str) -> Value {
         self.app.get(&self.path(&format!("/phases/{phase}"))).await.expect(200)
     }
 
-    async fn advance(&self) {
+    pub async fn advance(&self) {
         advance(self.app.store(), &self.mirrors).await.unwrap();
     }
 
     /// The worker of the phase under way hands something in, and that is judged.
-    async fn hand_in(&self, phase: &str, content: &str) {
+    pub async fn hand_in(&self, phase: &str, content: &str) {
         dispatch(self.app.store(), 10).await.unwrap();
         let attempt = self.phase(phase).await;
         assert_eq!(attempt["state"], "running", "{attempt}");
@@ -93,13 +93,13 @@ impl<'a> Play<'a> {
         self.advance().await;
     }
 
-    async fn worker(&self, id: &str) -> Sandbox {
+    pub async fn worker(&self, id: &str) -> Sandbox {
         let facts = self.app.store().place_facts(&id.parse().unwrap()).await.unwrap();
         Sandbox { id: id.to_owned(), token: facts.token, task: None }
     }
 
     /// What the demo's agent writes, up to and with a phase; who is asked approves.
-    async fn play_to(&self, last: &str) {
+    pub async fn play_to(&self, last: &str) {
         for phase in PHASES {
             self.hand_in(phase, &output(phase).to_string()).await;
             if phase == last {
@@ -111,20 +111,20 @@ impl<'a> Play<'a> {
         }
     }
 
-    async fn items(&self) -> BTreeMap<String, Value> {
+    pub async fn items(&self) -> BTreeMap<String, Value> {
         let spec = self.show().await;
         let items = spec["items"].as_array().unwrap().iter();
         items.map(|item| (text(&item["symbol"]), item.clone())).collect()
     }
 
     /// Every attempt so far, as phase, attempt and state.
-    async fn attempts(&self) -> Vec<(String, i64, String)> {
+    pub async fn attempts(&self) -> Vec<(String, i64, String)> {
         let list = self.app.get(&self.path("/phases")).await.expect(200);
         let one = |it: &Value| (text(&it["phase"]), it["attempt"].as_i64().unwrap(), text(&it["state"]));
         list.as_array().unwrap().iter().map(one).collect()
     }
 
-    async fn told(&self) -> Vec<String> {
+    pub async fn told(&self) -> Vec<String> {
         let page = self.app.get(&self.path("/events?limit=500")).await.expect(200);
         page["items"].as_array().unwrap().iter().map(|event| text(&event["event_type"])).collect()
     }

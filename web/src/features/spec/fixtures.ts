@@ -31,6 +31,7 @@ export function specDetail(change: Partial<SpecDetail> = {}): SpecDetail {
     current_phase: 'requirements',
     version: 5,
     gates: ['requirements', 'design'],
+    threshold: 0.7,
     archived: false,
     last_error: null,
     created_by: 'ada',
@@ -41,6 +42,8 @@ export function specDetail(change: Partial<SpecDetail> = {}): SpecDetail {
     progress: 16,
     items: [],
     cost_usd: 0.42,
+    duplicates: [],
+    branch: null,
     ...change,
   }
 }

@@ -29,4 +29,4 @@ pub use evaluate::{Evaluation, Finding, Known, Severity, THRESHOLD, evaluate, ev
 pub use flow::{Flow, UnknownFlow};
 pub use plan::{Plan, PlanError, PlannedTask, PlannedTicket, plan};
 pub use render::render;
-pub use similar::{SIMILAR, duplicates, similar};
+pub use similar::{Likeness, SIMILAR};

@@ -149,11 +149,16 @@ impl Door {
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some(Sandbox { id, branch_name: Some(branch), status, .. }) = &visit.sandbox
+        if let Some(Sandbox { id, branch_name: Some(branch), status, task_id, .. }) = &visit.sandbox
             && status.is_live()
             && self.mirrors.ref_tip(&project.id, &base_ref(id)).await?.is_none()
             && let Ok(tip) = self.mirrors.default_tip(project).await
         {
+            let works = match task_id {
+                Some(held) => self.api.store.dependency_works(held).await?,
+                None => Vec::new(),
+            };
+            let tip = self.mirrors.start(project, branch, tip, &works).await?;
             self.mirrors.branch_create(project, branch, &tip, id).await?;
         }
         Ok(self.mirrors.existing(&project.id)?)

@@ -8,7 +8,7 @@ use omoi_protocol::{
 use serde_json::json;
 
 use super::{get, history, phase, phases, set_status};
-use crate::store::{Error, Store, Tx, place};
+use crate::store::{Error, Store, Tx, place, value::params};
 
 impl Store {
     /// Orders the sandbox of the phase that is next; row, task and order in one transaction.
@@ -28,6 +28,8 @@ impl Store {
             if spec.archived {
                 return Err(Error::conflict("spec_archived", format!("spec {id} is archived")));
             }
+            let sql = "UPDATE specs SET find_duplicates = $2 WHERE id = $1";
+            tx.execute(sql, params![&id, i64::from(asked.enable_embeddings)]).await?;
             if spec.status == SpecStatus::Executing {
                 let sandbox_id = sandbox_of(tx, &spec).await?;
                 return Ok(answer(&spec, spec.current_phase, ExecutionStatus::AlreadyRunning, sandbox_id));

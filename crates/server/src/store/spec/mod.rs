@@ -1,8 +1,10 @@
 //! Specs: from an idea, phase by phase, to tasks. Each change writes a version, and what is next follows in the same
 //! transaction, so that a crash finds a spec between two phases never.
 
+mod branch;
 mod coverage;
 mod due;
+mod duplicate;
 mod exchange;
 mod execute;
 mod gate;
@@ -14,10 +16,11 @@ use std::collections::BTreeMap;
 
 use omoi_protocol::{
     ProjectId, SpecFlow, SpecId, SpecPhase, SpecStatus,
-    spec::{NewSpec, Spec, SpecDetail, SpecPatch},
+    spec::{NewSpec, Spec, SpecDetail, SpecPatch, SpecSummary},
 };
 use serde_json::{Value as Json, json};
 
+pub use branch::{BranchDue, BranchPart, Combined};
 pub use due::{Due, Handed, Judged, Judgement};
 pub(super) use phase::brief;
 
@@ -25,7 +28,7 @@ use super::{
     Ask, Error, Store, Tx, project,
     value::{Row, params},
 };
-use crate::domain::{money::Usd, spec_course};
+use crate::domain::{money::Usd, spec::THRESHOLD, spec_course};
 
 const COLUMNS: &str = "id, project_id, title, description, flow, status, current_phase, version, gates, archived, \
                        last_error, created_by, created_at, updated_at";
@@ -47,7 +50,7 @@ impl Store {
         filter: SpecFilter,
         before: Option<SpecId>,
         limit: usize,
-    ) -> Result<Vec<Spec>, Error> {
+    ) -> Result<Vec<SpecSummary>, Error> {
         self.read(async move |tx| {
             let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM specs"));
             ask.and_some("project_id =", filter.project_id.as_ref());
@@ -66,7 +69,14 @@ impl Store {
                 }
                 specs.push(read(row, |of| settings.get(of))?);
             }
-            Ok(specs)
+            let ids: Vec<String> = specs.iter().map(|spec| spec.id.to_string()).collect();
+            let (scores, costs) = (scores(tx, &ids).await?, costs(tx, &ids).await?);
+            let summary = |spec: Spec| SpecSummary {
+                score: scores.get(&spec.id).copied(),
+                cost_usd: costs.get(&spec.id).copied().unwrap_or(0.0),
+                spec,
+            };
+            Ok(specs.into_iter().map(summary).collect())
         })
         .await
     }
@@ -97,9 +107,8 @@ impl Store {
                 }
                 project::get(tx, named).await?;
             }
-            if patch.archived == Some(true) && old.status == SpecStatus::Executing {
-                let detail = format!("spec {id} is executing; wait for it, or cancel its tasks first");
-                return Err(Error::conflict("spec_running", detail));
+            if patch.archived == Some(true) {
+                may_rest(&old)?;
             }
             tx.execute(
                 "UPDATE specs SET title = COALESCE($2, title), description = COALESCE($3, description), \
@@ -123,6 +132,33 @@ impl Store {
         })
         .await
     }
+
+    /// Puts a spec away: lists leave it out. Asked twice, it is done once.
+    pub async fn spec_archive(&self, actor: &str, id: &SpecId) -> Result<SpecDetail, Error> {
+        let (actor, id) = (actor.to_owned(), id.clone());
+        self.write(async move |tx| {
+            let spec = get(tx, &id).await?;
+            if !spec.archived {
+                may_rest(&spec)?;
+                tx.execute("UPDATE specs SET archived = 1 WHERE id = $1", params![&id]).await?;
+                let changed = json!({ "archived": true });
+                tx.tell("SPEC_UPDATED", "spec", id.as_str(), &changed);
+                tx.record(&actor, "spec.archive", "spec", id.as_str(), changed);
+                history::version(tx, &id, "archived", &actor).await?;
+            }
+            detail(tx, &id).await
+        })
+        .await
+    }
+}
+
+/// What is at work is not put away.
+fn may_rest(spec: &Spec) -> Result<(), Error> {
+    if spec.status == SpecStatus::Executing {
+        let detail = format!("spec {} is executing; wait for it, or cancel its tasks first", spec.id);
+        return Err(Error::conflict("spec_running", detail));
+    }
+    Ok(())
 }
 
 pub(super) async fn insert(tx: &mut Tx, actor: &str, new: &NewSpec) -> Result<SpecId, Error> {
@@ -177,7 +213,9 @@ pub(super) async fn detail(tx: &mut Tx, id: &SpecId) -> Result<SpecDetail, Error
     let items = sync::items(tx, id).await?;
     Ok(SpecDetail {
         progress: progress(&flow_phases, &phases, &items),
-        cost_usd: cost(tx, id).await?,
+        cost_usd: costs(tx, &[id.to_string()]).await?.get(id).copied().unwrap_or(0.0),
+        duplicates: duplicate::of(tx, id).await?,
+        branch: branch::of(tx, id).await?,
         spec,
         phases,
         flow_phases,
@@ -198,12 +236,25 @@ fn progress(
     u8::try_from(share(done, flow.len()) + share(completed, tasks.len())).unwrap_or(100).min(100)
 }
 
-async fn cost(tx: &mut Tx, id: &SpecId) -> Result<f64, Error> {
-    let sql = "SELECT CAST(COALESCE(sum(m.spent), 0) AS BIGINT) AS spent FROM spend m WHERE m.level = 'task' AND m.entity_id IN \
-               (SELECT task_id FROM spec_phases WHERE spec_id = $1 AND task_id IS NOT NULL UNION \
-               SELECT task_id FROM spec_items WHERE spec_id = $1 AND task_id IS NOT NULL)";
-    let row = tx.query_one(sql, params![id]).await?;
-    row.map_or(Ok(0.0), |row| Ok(Usd::from_nanos(row.get("spent")?).as_f64()))
+/// The mean of the last attempts that were judged, by spec.
+async fn scores(tx: &mut Tx, of: &[String]) -> Result<BTreeMap<SpecId, f64>, Error> {
+    let sql = format!(
+        "SELECT p.spec_id, avg(p.score) AS score FROM spec_phases p WHERE p.spec_id = ANY($1) AND p.score IS NOT NULL \
+         AND {} GROUP BY p.spec_id",
+        phase::LAST
+    );
+    let rows = tx.query(&sql, params![of.to_vec()]).await?;
+    rows.iter().map(|row| Ok((row.parse("spec_id")?, row.get("score")?))).collect()
+}
+
+async fn costs(tx: &mut Tx, of: &[String]) -> Result<BTreeMap<SpecId, f64>, Error> {
+    let sql = "SELECT x.spec_id, CAST(sum(m.spent) AS BIGINT) AS spent FROM \
+               (SELECT spec_id, task_id FROM spec_phases WHERE spec_id = ANY($1) UNION \
+               SELECT spec_id, task_id FROM spec_items WHERE spec_id = ANY($1)) x \
+               JOIN spend m ON m.level = 'task' AND m.entity_id = x.task_id GROUP BY x.spec_id";
+    let rows = tx.query(sql, params![of.to_vec()]).await?;
+    let cost = |row: &Row| Ok((row.parse("spec_id")?, Usd::from_nanos(row.get("spent")?).as_f64()));
+    rows.iter().map(cost).collect()
 }
 
 /// Who changes something has seen it as it is.
@@ -251,6 +302,7 @@ fn read<'p>(
         status: row.parse("status")?,
         current_phase: row.parse("current_phase")?,
         version: row.get("version")?,
+        threshold: THRESHOLD,
         archived: row.get("archived")?,
         last_error: row.get("last_error")?,
         created_by: row.get("created_by")?,

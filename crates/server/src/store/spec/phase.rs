@@ -27,7 +27,7 @@ const TITLE_CHARS_MAX: usize = 400;
 const COLUMNS: &str = "p.phase, p.attempt, p.try, p.state, p.task_id, p.edited_by, p.output_hash, p.commit_id, p.score, \
     p.findings, p.feedback, p.started_at, p.ended_at, \
     (SELECT s.id FROM sandboxes s WHERE s.task_id = p.task_id ORDER BY s.generation DESC LIMIT 1) AS sandbox_id";
-const LAST: &str = "p.attempt = (SELECT max(q.attempt) FROM spec_phases q WHERE q.spec_id = p.spec_id AND q.phase = p.phase)";
+pub(super) const LAST: &str = "p.attempt = (SELECT max(q.attempt) FROM spec_phases q WHERE q.spec_id = p.spec_id AND q.phase = p.phase)";
 
 /// What the sandbox of a phase is told.
 pub type Brief = SpecLaunch;

@@ -8,13 +8,13 @@ use omoi_protocol::{
     spec::{Spec, SpecItem},
     ticket::NewTicket,
 };
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
-use super::{ACTOR, coverage, get, history, phase, phases, set_status};
+use super::{ACTOR, branch, coverage, duplicate, get, history, phase, phases, set_status};
 use crate::{
     domain::{
         self,
-        spec::{Plan, plan},
+        spec::{Plan, PlannedTask, plan},
     },
     store::{
         Error, Store, Tx, batch, ticket,
@@ -44,6 +44,7 @@ impl Store {
 async fn settled(tx: &mut Tx, limit: usize) -> Result<Vec<SpecId>, Error> {
     let sql = "SELECT s.id FROM specs s WHERE s.status = 'executing' \
                AND NOT EXISTS (SELECT 1 FROM spec_phases p WHERE p.spec_id = s.id AND p.state = 'running') \
+               AND NOT EXISTS (SELECT 1 FROM spec_branches b WHERE b.spec_id = s.id AND b.state = 'wanted') \
                AND NOT EXISTS (SELECT 1 FROM spec_items i JOIN tasks t ON t.id = i.task_id WHERE i.spec_id = s.id \
                AND t.status IN ('pending', 'assigned', 'running')) ORDER BY s.id LIMIT $1";
     tx.query(sql, params![limit]).await?.iter().map(|row| row.parse("id")).collect()
@@ -60,6 +61,9 @@ async fn settle(tx: &mut Tx, id: &SpecId) -> Result<(), Error> {
         .collect();
     let phase = spec.current_phase;
     if undone.is_empty() {
+        if items.iter().any(|item| item.status.is_some()) && branch::want_whole(tx, &spec).await? {
+            return Ok(());
+        }
         set_status(tx, id, SpecStatus::Completed, phase, None).await?;
         for met in coverage::of(tx, &spec).await?.rows.iter().filter(|row| row.status == "proven") {
             let told = json!({ "requirement_id": met.requirement, "evidence": met.tasks });
@@ -88,9 +92,12 @@ pub(super) async fn sync(tx: &mut Tx, spec: &Spec) -> Result<(), Error> {
     };
     let mut known = Known::load(tx, &spec.id).await?;
     let tickets = known.make_tickets(tx, spec, project_id, &plan).await?;
-    let tasks = known.make_tasks(tx, spec, project_id, &plan).await?;
+    let (tasks, duplicates) = known.make_tasks(tx, spec, project_id, &plan).await?;
+    if tasks > 0 {
+        branch::outgrown(tx, &spec.id).await?;
+    }
     let told = json!({
-        "tickets_created": tickets, "tasks_created": tasks,
+        "tickets_created": tickets, "tasks_created": tasks, "duplicates": duplicates,
         "skipped": plan.tickets.len() + plan.tasks.len() - tickets - tasks,
     });
     tx.tell("SPEC_SYNCED", "spec", spec.id.as_str(), &told);
@@ -146,16 +153,21 @@ impl Known {
         Ok(made)
     }
 
-    /// By the path that batches take. Who asked for the spec has asked for its tasks: nobody has to start them.
+    /// By the path that batches take. Who asked for the spec has asked for its tasks: nobody has to start them, but those
+    /// that may exist already. Says how many were made, and what is offered for them.
     async fn make_tasks(
         &mut self,
         tx: &mut Tx,
         spec: &Spec,
         project_id: &ProjectId,
         plan: &Plan,
-    ) -> Result<usize, Error> {
-        let fresh = plan.tasks.iter().filter(|planned| !self.tasks.contains_key(&planned.key));
+    ) -> Result<(usize, Vec<Json>), Error> {
+        let fresh: Vec<&PlannedTask> =
+            plan.tasks.iter().filter(|planned| !self.tasks.contains_key(&planned.key)).collect();
+        let found = duplicate::find(tx, &spec.id, project_id, &fresh).await?;
+        let asks = !spec.gates.is_empty();
         let tasks: Vec<BatchTask> = fresh
+            .iter()
             .map(|planned| {
                 let mut task = planned.to_batch();
                 for on in &mut task.depends_on {
@@ -163,7 +175,8 @@ impl Known {
                         *on = there.to_string();
                     }
                 }
-                task.execution_config.insert("autonomous".to_owned(), json!(true));
+                let waits = asks && found.contains_key(&planned.key);
+                task.execution_config.insert("autonomous".to_owned(), json!(!waits));
                 task
             })
             .collect();
@@ -179,8 +192,16 @@ impl Known {
         for (key, id) in &ids {
             let sql = "INSERT INTO spec_items (spec_id, symbol, ticket_id, task_id) VALUES ($1, $2, $3, $4)";
             tx.execute(sql, params![&spec.id, key.as_str(), of.get(key.as_str()).copied(), id]).await?;
+            if let Some(found) = found.get(key) {
+                duplicate::offer(tx, &spec.id, (key, id), found).await?;
+            }
         }
-        Ok(ids.len())
+        let offered = found.iter().flat_map(|(key, found)| {
+            found
+                .iter()
+                .map(move |(existing, how)| json!({ "task": key, "existing": existing, "similarity": how }))
+        });
+        Ok((ids.len(), offered.collect()))
     }
 }
 
