@@ -6,6 +6,7 @@ import { useSession } from '../../api/session'
 import type { Sandbox } from '../../api/types'
 import { useKeys } from '../../app/keys'
 import { useAtMostEverySecond, useLive } from '../../app/live'
+import { endedWords } from '../../parts/ended'
 import { usd } from '../../ui/amount'
 import { Button } from '../../ui/Button'
 import { Chips } from '../../ui/Chips'
@@ -210,7 +211,7 @@ function Row({ row: { sandbox, title } }: { row: Titled }) {
       <td className="px-2 text-muted">
         {isOver ? (
           <span>
-            {oneLine(sandbox.end_reason ?? 'ended', 60).replaceAll('_', ' ')} <Ago at={sandbox.ended_at} />
+            {oneLine(endedWords(sandbox.end_reason ?? 'ended'), 60)} <Ago at={sandbox.ended_at} />
           </span>
         ) : (
           <Beat at={sandbox.last_heartbeat_at} everyMs={BEAT_MS} />

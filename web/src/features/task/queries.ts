@@ -123,6 +123,11 @@ export function taskCreate(body: TaskBody) {
   return ask(api.POST('/api/v1/tasks', { body: body as NewTask }))
 }
 
+/** From now on its project decides again whether a sandbox is made for it without anybody asking. */
+export async function taskRelease({ id, execution_config: { autonomous: _held, ...config } }: Pick<Task, 'id' | 'execution_config'>) {
+  await ask(api.PATCH('/api/v1/tasks/{id}', { params: { path: { id } }, body: { execution_config: config } }))
+}
+
 export function taskRetry(id: string) {
   return ask(api.POST('/api/v1/tasks/{id}/retry', { params: { path: { id } } }))
 }

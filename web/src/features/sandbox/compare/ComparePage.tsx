@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { Problem } from '../../../api/problem'
 import { useAtMostEverySecond, useLive } from '../../../app/live'
+import { endedWords } from '../../../parts/ended'
 import { count, usd } from '../../../ui/amount'
 import { tokens } from '../../../ui/figures'
 import { Page } from '../../../ui/Page'
@@ -155,7 +156,7 @@ function Amounts({ name, a, b, words = String }: AmountProps) {
 }
 
 function why({ sandbox: { end_reason, place_error } }: Run): string | undefined {
-  return [end_reason?.replaceAll('_', ' '), place_error].filter(Boolean).join(': ') || undefined
+  return [end_reason && endedWords(end_reason), place_error].filter(Boolean).join(': ') || undefined
 }
 
 function Name({ run: { sandbox } }: { run: Run }) {
