@@ -42,7 +42,7 @@ test('sums up what changed, and shows all edits of a file or one of them', async
 })
 
 test('asks for a diff that did not come with its event, once it is shown', async () => {
-  const asked = serve(({ path }) => (path === '/sandboxes/sbx-1/diffs/evt-20' ? { full_diff: diff('fetched') } : undefined))
+  const { asked } = serve(({ path }) => (path === '/sandboxes/sbx-1/diffs/evt-20' ? { full_diff: diff('fetched') } : undefined))
   show([edit(1, 'a', { full_diff: diff('first') }), edit(2, 'b', { full_diff_available: true, diff_preview: diff('begin') })])
   expect(asked).toEqual([])
   await userEvent.click(screen.getByRole('button', { name: /^b/ }))

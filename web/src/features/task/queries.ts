@@ -3,7 +3,7 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
 import { Problem } from '../../api/problem'
-import type { AuditEntry, NewTask, Priority, Sandbox, Task, TaskStatus, Ticket } from '../../api/types'
+import type { AuditEntry, NewTask, Priority, Sandbox, Task, TaskStatus, Ticket, TicketPatch } from '../../api/types'
 import type { TaskBody } from './newTask'
 
 export type TaskPage = { items: Task[]; next?: string | null }
@@ -101,6 +101,10 @@ export function taskAudit(id: string) {
       return (await ask(api.GET('/api/v1/audit', { params: { query }, signal }))).items
     },
   })
+}
+
+export function ticketChange(id: string, body: TicketPatch) {
+  return ask(api.PATCH('/api/v1/tickets/{id}', { params: { path: { id } }, body }))
 }
 
 export function ticketOne(id: string) {
