@@ -5,7 +5,7 @@ import { useMemo, useRef, useState, type ReactNode } from 'react'
 import { useSession } from '../../api/session'
 import type { Sandbox } from '../../api/types'
 import { useKeys } from '../../app/keys'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useLive, useRefetch } from '../../app/live'
 import { endedWords } from '../../parts/ended'
 import { usd } from '../../ui/amount'
 import { Button } from '../../ui/Button'
@@ -42,10 +42,7 @@ export function SandboxListPage({ search, onSearch }: Props) {
   const list = useInfiniteQuery(sandboxList())
   const tasks = useQuery(taskTitles())
   const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => {
-    void queries.invalidateQueries({ queryKey: ['sandboxes'] })
-    void queries.invalidateQueries({ queryKey: taskTitles().queryKey })
-  })
+  const refetch = useRefetch(['sandboxes'], taskTitles().queryKey)
   const rows = useMemo(() => {
     const titles = new Map(tasks.data?.map(({ id, title }) => [id, title]))
     const sandboxes = list.data?.pages.flatMap((page) => page.items) ?? []

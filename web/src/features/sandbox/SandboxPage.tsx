@@ -5,7 +5,7 @@ import { openStream } from '../../api/client'
 import { Problem } from '../../api/problem'
 import type { Sandbox, Task } from '../../api/types'
 import { useKeys } from '../../app/keys'
-import { setConnection, useAtMostEverySecond } from '../../app/live'
+import { setConnection, useRefetch } from '../../app/live'
 import { foldFacts, foldFiles } from '../../live/facts'
 import { Feed, type FeedView } from '../../live/feed'
 import type { LogEvent } from '../../live/log'
@@ -150,7 +150,7 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
 /** The events of the sandbox, followed while the page is open. */
 function useFeed(id: string): [Feed, FeedView] {
   const queries = useQueryClient()
-  const recount = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: sandboxCosts(id).queryKey }))
+  const recount = useRefetch(sandboxCosts(id).queryKey)
   const [feed] = useState(
     () =>
       new Feed({

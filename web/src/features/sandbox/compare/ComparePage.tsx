@@ -1,8 +1,8 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { Problem } from '../../../api/problem'
-import { useAtMostEverySecond, useLive } from '../../../app/live'
+import { useFresh } from '../../../app/live'
 import { endedWords } from '../../../parts/ended'
 import { count, usd } from '../../../ui/amount'
 import { tokens } from '../../../ui/figures'
@@ -79,14 +79,9 @@ function useRun(id: string) {
 
 /** One of them may still be at work. */
 function useCompareStream(a: string, b: string) {
-  const queries = useQueryClient()
   const filter = useMemo(() => ({ entityIds: [a, b] }), [a, b])
-  const refetch = useAtMostEverySecond(() => {
-    for (const id of [a, b]) void queries.invalidateQueries({ queryKey: ['sandbox', id] })
-  })
-  useLive(filter, (event) => {
-    if (event === 'connected' || !event.event_type.endsWith('heartbeat')) refetch()
-  })
+  const keys = [a, b].map((id) => ['sandbox', id])
+  useFresh(filter, keys, (event) => !event.event_type.endsWith('heartbeat'))
 }
 
 function Comparison({ a, b, isWhole }: { a: Run; b: Run; isWhole: boolean }) {
