@@ -1,5 +1,6 @@
 // How long the pages take, printed beside what they should. The machine decides these figures as much as the pages do, so no test fails on them.
 
+import type { CDPSession } from '@playwright/test'
 import { edit, work } from './flood'
 import type { Server } from './server'
 import { expect, lastSeq, signIn, test, type Page } from './test'
@@ -31,8 +32,11 @@ test('first paint of the first page, with an empty cache', async ({ page, contex
 
 test('the live page while events stream in, and scrolling through them', async ({ signedIn: page, server }) => {
   const { id, sent, report } = await known(page, server)
+  const cdp = await page.context().newCDPSession(page)
+  const busy = await busySeconds(cdp)
   const marks = await page.evaluate(watchFrames)
   expect(marks).toBe(true)
+  const from = Date.now()
   let next = sent
   for (let second = 0; second < SECONDS * 5; second++) {
     const began = Date.now()
@@ -43,19 +47,20 @@ test('the live page while events stream in, and scrolling through them', async (
   }
   await expect.poll(() => lastSeq(page)).toBe(next)
   const streamed = await page.evaluate(readFrames)
+  const share = (100_000 * (await busy())) / (Date.now() - from)
   print(`${PER_SECOND} events/s over ${SECONDS} s into ${KNOWN}: frames, 95th percentile`, `${streamed.p95.toFixed(1)} ms`, '17 ms')
+  print('… main thread busy', `${share.toFixed(1)} %`, '40 %')
   print('… frames over 34 ms', `${streamed.slow} of ${streamed.frames}`, '')
   print('… long tasks', `${streamed.longTasks}, ${streamed.longMs.toFixed(0)} ms together`, '')
 
   await page.evaluate(watchFrames)
   await page.getByRole('log', { name: 'Events' }).evaluate(scroll, SCROLL_PX_PER_S)
   const scrolled = await page.evaluate(readFrames)
-  const share = (100 * scrolled.slow) / scrolled.frames
-  print(`scrolling at ${SCROLL_PX_PER_S} px/s: frames over 34 ms`, `${share.toFixed(1)} % of ${scrolled.frames}`, '1 %')
+  const slow = (100 * scrolled.slow) / scrolled.frames
+  print(`scrolling at ${SCROLL_PX_PER_S} px/s: frames over 34 ms`, `${slow.toFixed(1)} % of ${scrolled.frames}`, '1 %')
   print('… 95th percentile', `${scrolled.p95.toFixed(1)} ms`, '')
   print('… elements in the document', String(await page.evaluate(() => document.querySelectorAll('*').length)), '1500')
 
-  const cdp = await page.context().newCDPSession(page)
   await cdp.send('HeapProfiler.collectGarbage')
   const { usedSize } = await cdp.send('Runtime.getHeapUsage')
   print(`memory for ${next} events, after collection`, `${(usedSize / 2 ** 20).toFixed(1)} MiB`, '40 MB')
@@ -91,6 +96,17 @@ async function known(page: Page, server: Server) {
   for (let sent = 10; sent < KNOWN; sent += BATCH) await report(work(sent, Math.min(BATCH, KNOWN - sent)))
   await expect.poll(() => lastSeq(page)).toBe(KNOWN)
   return { id, sent: KNOWN, report }
+}
+
+/** How long the page's main thread has worked since, whatever else the machine had to do meanwhile. */
+async function busySeconds(cdp: CDPSession): Promise<() => Promise<number>> {
+  await cdp.send('Performance.enable', { timeDomain: 'threadTicks' })
+  const read = async () => {
+    const { metrics } = await cdp.send('Performance.getMetrics')
+    return metrics.find(({ name }) => name === 'TaskDuration')?.value ?? Number.NaN
+  }
+  const before = await read()
+  return async () => (await read()) - before
 }
 
 type Frames = { times: number[]; long: number[]; isOn: boolean }

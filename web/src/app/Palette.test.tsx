@@ -1,8 +1,7 @@
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } from '@tanstack/react-router'
-import { render, screen } from '@testing-library/react'
+import { screen } from '@testing-library/react'
 import { userEvent } from '@testing-library/user-event'
 import { beforeEach, expect, test, vi } from 'vitest'
+import { showPage } from '../test/page'
 import { usePageActions } from './actions'
 import { Palette } from './Palette'
 
@@ -22,17 +21,7 @@ function Host() {
   return <Palette actions={[{ label: 'Other theme', keys: 'Alt T', run: theme }]} onClose={close} />
 }
 
-function show() {
-  const history = createMemoryHistory()
-  const router = createRouter({ routeTree: createRootRoute({ component: Host, notFoundComponent: Host }), history })
-  render(
-    <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
-      {/* oxlint-disable-next-line typescript/no-explicit-any -- a router of its own, with none of the page's routes */}
-      <RouterProvider router={router as any} />
-    </QueryClientProvider>,
-  )
-  return history
-}
+const show = () => showPage(Host)
 
 beforeEach(() => {
   isDown = false

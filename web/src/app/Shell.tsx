@@ -13,6 +13,7 @@ import { useKeys } from './keys'
 import { useConnection } from './live'
 import { NAV } from './pages'
 import { useTheme, type Theme } from './theme'
+import { Toasts } from './Toasts'
 
 /** Needed once somebody asks for it. */
 const Palette = lazy(() => import('./Palette').then((module) => ({ default: module.Palette })))
@@ -115,6 +116,7 @@ export function Shell() {
           />
         </Suspense>
       )}
+      <Toasts />
       {isListing && <KeyList onClose={() => setIsListing(false)} />}
     </div>
   )

@@ -1,5 +1,6 @@
 // How pages use the live stream: one per tab, for the page that is open, its state shown in the shell.
 
+import { useQueryClient, type QueryKey } from '@tanstack/react-query'
 import { useEffect, useEffectEvent, useState, useSyncExternalStore } from 'react'
 import { openStream, type StreamFilter } from '../api/client'
 import type { LiveEvent } from '../api/types'
@@ -42,6 +43,25 @@ export function useLive(filter: StreamFilter, onChange: (event: LiveEvent | 'con
       setConnection(undefined)
     }
   }, [filter])
+}
+
+/**
+ * Asks for what has these keys again, at most once a second, when part of the stream tells of a change. The filter must
+ * be a constant.
+ */
+export function useFresh(filter: StreamFilter, keys: readonly QueryKey[], concerns: (event: LiveEvent) => boolean = () => true) {
+  const refetch = useRefetch(...keys)
+  useLive(filter, (event) => {
+    if (event === 'connected' || concerns(event)) refetch()
+  })
+}
+
+/** Asks for what has these keys again, at most once a second however often it is called. */
+export function useRefetch(...keys: readonly QueryKey[]): () => void {
+  const queries = useQueryClient()
+  return useAtMostEverySecond(() => {
+    for (const queryKey of keys) void queries.invalidateQueries({ queryKey })
+  })
 }
 
 const REFETCH_MS = 1_000

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { commandOf, commandsOf, factsOf, filesOf } from './facts'
+import { commandOf, commandsOf, foldFacts, foldFiles } from './facts'
+import { Fold, folded } from './fold'
 import type { LogEvent } from './log'
 import { Rows } from './rows'
 
@@ -14,7 +15,7 @@ const edit = (seq: number, path: string, more: object = {}) =>
 
 describe('facts', () => {
   test('tell the figures of the last heartbeats', () => {
-    const facts = factsOf([
+    const facts = folded(foldFacts, [
       event(1, 'agent.message', { turn: 4 }),
       event(10, 'agent.heartbeat', { cpu_seconds: 2, memory_bytes: 10, processes: 1 }),
       event(20, 'agent.heartbeat', { cpu_seconds: 7, memory_bytes: 20, processes: 3 }),
@@ -24,12 +25,12 @@ describe('facts', () => {
   })
 
   test('do not guess: nothing from one heartbeat, or from a worker that began anew', () => {
-    expect(factsOf([beat(1, 5)]).cores).toBeUndefined()
-    expect(factsOf([beat(1, 5), beat(2, 1)]).cores).toBeUndefined()
+    expect(folded(foldFacts, [beat(1, 5)]).cores).toBeUndefined()
+    expect(folded(foldFacts, [beat(1, 5), beat(2, 1)]).cores).toBeUndefined()
   })
 
   test('sum up what happened to each file', () => {
-    const files = filesOf([
+    const files = folded(foldFiles, [
       edit(1, 'b.rs', { change_type: 'created' }),
       edit(2, 'a.rs'),
       edit(3, 'b.rs'),
@@ -39,6 +40,17 @@ describe('facts', () => {
       [{ path: 'a.rs', added: 2, removed: 1, change: 'modified' }, [2]],
       [{ path: 'c.rs', added: 6, removed: 3, change: 'renamed' }, [1, 3, 4]],
     ])
+  })
+
+  test('are the same object while nothing in them changed', () => {
+    const [facts, files] = [new Fold(foldFacts), new Fold(foldFiles)]
+    const some = [event(1, 'agent.message', { turn: 1 }), edit(2, 'a.rs')]
+    const before = [facts.update(some), files.update(some)]
+    const more = [...some, event(3, 'agent.message', { turn: 1 })]
+    expect([facts.update(more), files.update(more)]).toEqual(before)
+    expect(facts.update(more)).toBe(before[0])
+    expect(files.update(more)).toBe(before[1])
+    expect(files.update([...more, edit(4, 'a.rs')])).not.toBe(before[1])
   })
 
   test('find the commands, those of helpers too', () => {

@@ -2,6 +2,7 @@
 // No React inside.
 
 import { array, field, number, text } from './fields'
+import type { Folding } from './fold'
 import type { LogEvent } from './log'
 import { isHeartbeat, type Row, type ToolRow } from './rows'
 
@@ -17,34 +18,36 @@ export type Facts = {
   outcome: LogEvent | undefined
 }
 
-export function factsOf(events: readonly LogEvent[]): Facts {
-  const facts: Facts = {
-    turn: undefined,
-    memoryBytes: undefined,
-    processes: undefined,
-    cores: undefined,
-    beatMs: undefined,
-    outcome: undefined,
-  }
+const UNKNOWN: Facts = {
+  turn: undefined,
+  memoryBytes: undefined,
+  processes: undefined,
+  cores: undefined,
+  beatMs: undefined,
+  outcome: undefined,
+}
+
+export function foldFacts(): Folding<Facts> {
+  let facts = UNKNOWN
   let beat: LogEvent | undefined
-  for (let i = events.length - 1; i >= 0; i--) {
-    const event = events[i]
-    if (!event) continue
-    if (isEnd(event.type)) facts.outcome ??= event
-    // A helper counts its own turns.
-    if (text(event.data, 'parent_tool_use_id') === undefined) facts.turn ??= number(event.data, 'turn')
-    if (isHeartbeat(event.type)) {
-      facts.memoryBytes ??= number(event.data, 'memory_bytes')
-      facts.processes ??= number(event.data, 'processes')
-      if (beat) {
-        facts.cores ??= coresBetween(event, beat)
-        facts.beatMs ??= Date.parse(beat.at) - Date.parse(event.at)
+  return {
+    add: (event) => {
+      if (isEnd(event.type)) facts = { ...facts, outcome: event }
+      // A helper counts its own turns.
+      const turn = text(event.data, 'parent_tool_use_id') === undefined ? number(event.data, 'turn') : undefined
+      if (turn !== undefined && turn !== facts.turn) facts = { ...facts, turn }
+      if (!isHeartbeat(event.type)) return
+      facts = {
+        ...facts,
+        memoryBytes: number(event.data, 'memory_bytes') ?? facts.memoryBytes,
+        processes: number(event.data, 'processes') ?? facts.processes,
+        cores: beat && coresBetween(beat, event),
+        beatMs: beat && Date.parse(event.at) - Date.parse(beat.at),
       }
-      beat ??= event
-    }
-    if (facts.turn !== undefined && facts.beatMs !== undefined) break
+      beat = event
+    },
+    view: () => facts,
   }
-  return facts
 }
 
 function isEnd(type: string): boolean {
@@ -69,26 +72,55 @@ export type ChangedFile = {
 }
 
 /** In the order of their names. A file that was moved keeps its edits under its new name. */
-export function filesOf(events: readonly LogEvent[]): ChangedFile[] {
-  const files = new Map<string, ChangedFile>()
-  for (const event of events) {
-    if (event.type !== 'agent.file_edited') continue
-    const path = text(event.data, 'file_path')
-    if (path === undefined) continue
-    const from = text(event.data, 'previous_path')
-    const before = files.get(path) ?? (from === undefined ? undefined : files.get(from))
-    if (from !== undefined && from !== path) files.delete(from)
-    const edits = before?.edits ?? []
-    edits.push(event)
-    files.set(path, {
-      path,
-      added: (before?.added ?? 0) + (number(event.data, 'lines_added') ?? 0),
-      removed: (before?.removed ?? 0) + (number(event.data, 'lines_removed') ?? 0),
-      change: text(event.data, 'change_type') ?? 'modified',
-      edits,
-    })
+export function foldFiles(): Folding<readonly ChangedFile[]> {
+  let shown: readonly ChangedFile[] = []
+  let files: ChangedFile[] | undefined
+  return {
+    add: (event) => {
+      const path = event.type === 'agent.file_edited' ? text(event.data, 'file_path') : undefined
+      if (path === undefined) return
+      files ??= [...shown]
+      const from = text(event.data, 'previous_path')
+      const moved = from === undefined || from === path ? undefined : takeOut(files, from)
+      const index = indexOf(files, path)
+      const known = files[index]?.path === path ? files[index] : undefined
+      files.splice(index, known ? 1 : 0, changed(known ?? moved, path, event))
+    },
+    view: () => {
+      shown = files ?? shown
+      files = undefined
+      return shown
+    },
   }
-  return [...files.values()].toSorted((a, b) => (a.path < b.path ? -1 : 1))
+}
+
+function changed(before: ChangedFile | undefined, path: string, event: LogEvent): ChangedFile {
+  // One list for all states of a file: it only grows, and copying it would cost more with every edit.
+  const edits = before?.edits ?? []
+  edits.push(event)
+  return {
+    path,
+    added: (before?.added ?? 0) + (number(event.data, 'lines_added') ?? 0),
+    removed: (before?.removed ?? 0) + (number(event.data, 'lines_removed') ?? 0),
+    change: text(event.data, 'change_type') ?? 'modified',
+    edits,
+  }
+}
+
+function takeOut(files: ChangedFile[], path: string): ChangedFile | undefined {
+  const index = indexOf(files, path)
+  return files[index]?.path === path ? files.splice(index, 1)[0] : undefined
+}
+
+/** Where the file is, or belongs. */
+function indexOf(files: readonly ChangedFile[], path: string): number {
+  let [low, high] = [0, files.length]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((files[middle]?.path ?? '') < path) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 /** Calls that ran a command, those of helpers too, in the order they began. */

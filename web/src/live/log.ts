@@ -43,6 +43,8 @@ function ownData(payload: Record<string, unknown>): unknown {
 export class EventLog {
   /** A new array after each change, so that readers see a change by identity. */
   events: readonly LogEvent[] = []
+  /** So that nobody looks for a hole among events that came without one. */
+  #mayHaveHole = false
 
   get last(): LogEvent | undefined {
     return this.events.at(-1)
@@ -51,6 +53,8 @@ export class EventLog {
   /** Whether anything was new. */
   add(incoming: readonly LogEvent[]): boolean {
     if (this.#areNext(incoming)) {
+      const first = this.last?.seq ?? incoming[0]?.seq ?? 0
+      this.#mayHaveHole ||= (incoming.at(-1)?.seq ?? first) - first > incoming.length - (this.last ? 0 : 1)
       this.events = [...this.events, ...incoming]
       return incoming.length > 0
     }
@@ -60,6 +64,7 @@ export class EventLog {
     const inOrder = [...this.events, ...fresh]
     inOrder.sort((a, b) => a.seq - b.seq)
     this.events = inOrder
+    this.#mayHaveHole = true
     return true
   }
 
@@ -85,10 +90,12 @@ export class EventLog {
 
   /** The newest hole between kept events: what is missing where the reader most likely looks. */
   hole(): Hole | undefined {
+    if (!this.#mayHaveHole) return undefined
     for (let i = this.events.length - 1; i > 0; i--) {
       const [before, after] = [this.events[i], this.events[i - 1]]
       if (before && after && before.seq > after.seq + 1) return { after: after.seq, before: before.seq }
     }
+    this.#mayHaveHole = false
     return undefined
   }
 }

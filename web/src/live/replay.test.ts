@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import { folded } from './fold'
 import type { LogEvent } from './log'
-import { eventAt, marksOf, nextStep, placeOf, type Pace } from './replay'
+import { eventAt, foldMarks, nextStep, placeOf, PLACES, type Pace } from './replay'
 
 const START = Date.parse('2026-11-16T09:00:00Z')
 
@@ -39,35 +40,42 @@ describe('playing again', () => {
 
 describe('marks', () => {
   test('show edits, what people said and what went wrong', () => {
-    const marks = marksOf([
+    const marks = folded(foldMarks, [
       event(1, 'agent.file_edited', {}),
       event(2, 'agent.message', {}),
       event(3, 'agent.message_injected', {}),
       event(4, 'check.completed', { passed: false }),
       event(5, 'check.completed', { passed: true }),
     ])
-    expect(marks.map(({ kind, seq }) => [kind, seq])).toEqual([
-      ['edit', 1],
-      ['message', 3],
-      ['error', 4],
-    ])
+    expect(marks.counts).toEqual({ edit: 1, message: 1, error: 1 })
+    expect(marks.times).toEqual({ edit: [START], message: [START], error: [START] })
+    expect(marks.errors).toEqual([4])
   })
 
   test('a command and the call that ran it fail once', () => {
-    const marks = marksOf([
+    const marks = folded(foldMarks, [
       event(1, 'command.completed', { command_id: 't', exit_code: 2 }),
       event(2, 'agent.tool_completed', { tool_use_id: 't', exit_code: 2, is_error: true }),
       event(3, 'agent.tool_completed', { tool_use_id: 'u', exit_code: 0, is_error: false }),
     ])
-    expect(marks.map(({ seq }) => seq)).toEqual([1])
+    expect(marks.errors).toEqual([1])
+    expect(marks.counts.error).toBe(1)
+  })
+
+  test('are counted whole, but no more are drawn than there is room for', () => {
+    const many = events(...Array.from({ length: 5_000 }, (_, n) => n)).map((one) => ({ ...one, type: 'agent.file_edited' }))
+    const { counts, times } = folded(foldMarks, many)
+    expect(counts.edit).toBe(5_000)
+    expect(times.edit.length).toBeLessThanOrEqual(PLACES + 1)
+    const gaps = times.edit.slice(1).map((time, n) => time - (times.edit[n] ?? 0))
+    expect(Math.max(...gaps)).toBeLessThanOrEqual((2 * 5_000_000) / PLACES)
   })
 })
 
 test('a place on the line of time, and back', () => {
   const all = events(0, 5, 10)
-  const [first, , last] = all.map(({ at }) => at)
-  expect(placeOf(all[1]?.at ?? '', first ?? '', last ?? '')).toBe(0.5)
-  expect(placeOf(first ?? '', first ?? '', first ?? '')).toBe(1)
+  expect(placeOf(START + 5_000, START, START + 10_000)).toBe(0.5)
+  expect(placeOf(START, START, START)).toBe(1)
   expect(eventAt(all, START + 7_000)?.seq).toBe(2)
   expect(eventAt(all, START - 1)?.seq).toBe(1)
   expect(eventAt(all, START + 99_000)?.seq).toBe(3)

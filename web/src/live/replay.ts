@@ -1,6 +1,7 @@
 // Playing a sandbox's events again at their own pace, and what of them is marked on the way. No React inside.
 
 import { flag, number, text } from './fields'
+import type { Folding } from './fold'
 import type { LogEvent } from './log'
 
 export const SPEEDS = [1, 4, 16] as const
@@ -39,20 +40,59 @@ function timeOf(event: LogEvent | undefined): number {
   return event ? Date.parse(event.at) : 0
 }
 
-export type MarkKind = 'edit' | 'error' | 'message'
-export type Mark = { kind: MarkKind; seq: number; at: string }
+export const MARK_KINDS = ['edit', 'message', 'error'] as const
+export type MarkKind = (typeof MARK_KINDS)[number]
 
 /** What a reader looks for: files that changed, what went wrong, what people said. */
-export function marksOf(events: readonly LogEvent[]): Mark[] {
+export type Marks = {
+  counts: Readonly<Record<MarkKind, number>>
+  /** When, in milliseconds, as many as can be told apart on the line. */
+  times: Readonly<Record<MarkKind, readonly number[]>>
+  /** The `seq` of each. */
+  errors: readonly number[]
+}
+
+/** Marks closer together than this part of the line look like one. */
+export const PLACES = 400
+
+export function foldMarks(): Folding<Marks> {
   const failed = new Set<string>()
-  return events.flatMap((event) => {
-    const kind = markOf(event)
-    if (!kind) return []
-    // A command and the call that ran it fail as one.
-    const id = kind === 'error' ? (text(event.data, 'tool_use_id') ?? text(event.data, 'command_id')) : undefined
-    if (id !== undefined && failed.has(id)) return []
-    if (id !== undefined) failed.add(id)
-    return [{ kind, seq: event.seq, at: event.at }]
+  const errors: number[] = []
+  const counts = { edit: 0, message: 0, error: 0 }
+  const times: Record<MarkKind, readonly number[]> = { edit: [], message: [], error: [] }
+  const fresh: Record<MarkKind, number[]> = { edit: [], message: [], error: [] }
+  let marks: Marks | undefined
+  return {
+    add: (event) => {
+      const kind = markOf(event)
+      if (!kind) return
+      // A command and the call that ran it fail as one.
+      const id = kind === 'error' ? (text(event.data, 'tool_use_id') ?? text(event.data, 'command_id')) : undefined
+      if (id !== undefined && failed.has(id)) return
+      if (id !== undefined) failed.add(id)
+      if (kind === 'error') errors.push(event.seq)
+      counts[kind] += 1
+      fresh[kind].push(timeOf(event))
+      marks = undefined
+    },
+    view: () => {
+      if (marks) return marks
+      for (const kind of MARK_KINDS) times[kind] = apart([...times[kind], ...fresh[kind].splice(0)])
+      marks = { counts: { ...counts }, times: { ...times }, errors: [...errors] }
+      return marks
+    },
+  }
+}
+
+/** Once there are twice as many as there are places, those that would be drawn over another are left out. */
+function apart(times: number[]): readonly number[] {
+  if (times.length <= 2 * PLACES) return times
+  const step = ((times.at(-1) ?? 0) - (times[0] ?? 0)) / PLACES
+  let last = Number.NEGATIVE_INFINITY
+  return times.filter((time) => {
+    const isKept = time - last > step
+    if (isKept) last = time
+    return isKept
   })
 }
 
@@ -85,9 +125,8 @@ function markOf({ type, data }: LogEvent): MarkKind | undefined {
 }
 
 /** How far along the time between first and last, from 0 to 1. */
-export function placeOf(at: string, first: string, last: string): number {
-  const [from, to] = [Date.parse(first), Date.parse(last)]
-  return to > from ? Math.min(1, Math.max(0, (Date.parse(at) - from) / (to - from))) : 1
+export function placeOf(time: number, from: number, to: number): number {
+  return to > from ? Math.min(1, Math.max(0, (time - from) / (to - from))) : 1
 }
 
 /** The last event that had happened by then. */

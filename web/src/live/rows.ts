@@ -3,6 +3,7 @@
 // A row that did not change stays the same object, so that nothing is rendered for it. No React inside.
 
 import { field, number, text } from './fields'
+import { Seen } from './fold'
 import type { LogEvent } from './log'
 
 type Common = { key: string; seq: number; at: string }
@@ -51,18 +52,15 @@ export class Rows {
   #calls: LogEvent[] = []
   /** Calls that were matched with an answer, by helper and turn, until something of the answer is shown. */
   #answers = new Map<string, LogEvent>()
-  #count = 0
-  #first: LogEvent | undefined
+  readonly #seen = new Seen()
   #last: LogEvent | undefined
 
   /** All rows of these events, oldest first. Events at the end cost only themselves; any other change is worked out anew. */
   update(events: readonly LogEvent[]): readonly Row[] {
-    const isLonger = this.#count > 0 && events[0] === this.#first && events[this.#count - 1] === this.#last
-    const before = isLonger ? undefined : this.#rows
+    const { isAnew, fresh } = this.#seen.next(events)
+    const before = isAnew ? this.#rows : undefined
     if (before) this.#forget()
-    for (const event of events.slice(this.#count)) this.#add(event)
-    this.#count = events.length
-    this.#first = events[0]
+    for (const event of fresh) this.#add(event)
     if (before) keepSame(before, this.#rows)
     return [...this.#rows]
   }
@@ -72,7 +70,6 @@ export class Rows {
     this.#slots = new Map()
     this.#calls = []
     this.#answers = new Map()
-    this.#count = 0
     this.#last = undefined
   }
 

@@ -3,7 +3,8 @@ import { render, screen } from '@testing-library/react'
 import { userEvent } from '@testing-library/user-event'
 import { useState } from 'react'
 import { expect, test } from 'vitest'
-import { filesOf } from '../live/facts'
+import { foldFiles } from '../live/facts'
+import { folded } from '../live/fold'
 import type { LogEvent } from '../live/log'
 import { refused, serve } from '../test/page'
 import { Changes } from './Changes'
@@ -17,7 +18,7 @@ function edit(seq: number, path: string, data: object): LogEvent {
 
 function Host({ events }: { events: LogEvent[] }) {
   const [chosen, setChosen] = useState<[string | undefined, number | undefined]>([undefined, undefined])
-  return <Changes sandboxId="sbx-1" files={filesOf(events)} file={chosen[0]} event={chosen[1]} onChoose={(...to) => setChosen(to)} />
+  return <Changes sandboxId="sbx-1" files={folded(foldFiles, events)} file={chosen[0]} event={chosen[1]} onChoose={(...to) => setChosen(to)} />
 }
 
 function show(events: LogEvent[]) {
@@ -41,7 +42,7 @@ test('sums up what changed, and shows all edits of a file or one of them', async
 })
 
 test('asks for a diff that did not come with its event, once it is shown', async () => {
-  const asked = serve(({ path }) => (path === '/sandboxes/sbx-1/diffs/evt-20' ? { full_diff: diff('fetched') } : undefined))
+  const { asked } = serve(({ path }) => (path === '/sandboxes/sbx-1/diffs/evt-20' ? { full_diff: diff('fetched') } : undefined))
   show([edit(1, 'a', { full_diff: diff('first') }), edit(2, 'b', { full_diff_available: true, diff_preview: diff('begin') })])
   expect(asked).toEqual([])
   await userEvent.click(screen.getByRole('button', { name: /^b/ }))

@@ -11,6 +11,37 @@ describe('markdown of an agent', () => {
     expect(container.querySelector('h1')).toBeNull()
   })
 
+  test('has what GitHub adds, and shows the rest as it was written', () => {
+    const { container } = render(
+      <Markdown text={'~~old~~ https://a.example\n\n3. three\n4. four\n\n> said[^1]\n\n[^1]: by whom\n\n[named][x]\n\n> [x]: https://b.example/y'} />,
+    )
+    expect(container.querySelector('del')?.textContent).toBe('old')
+    expect(container.querySelector('ol')?.start).toBe(3)
+    expect(container.querySelector('blockquote p')?.textContent).toBe('said[1]')
+    expect(screen.getByText('by whom')).toBeTruthy()
+    expect(screen.getAllByRole('link').map((link) => link.getAttribute('href'))).toEqual(['https://a.example', 'https://b.example/y'])
+    // Where the text says where it leads, that is not said again.
+    expect(container.textContent).toContain('old https://a.examplethree')
+  })
+
+  test('has tables with their columns set as asked', () => {
+    render(<Markdown text={'| a | b |\n|:-:|--:|\n| 1 | **2** |'} />)
+    expect(screen.getAllByRole('columnheader').map((cell) => cell.style.textAlign)).toEqual(['center', 'right'])
+    expect(screen.getAllByRole('cell').map((cell) => cell.innerHTML)).toEqual(['1', '<strong>2</strong>'])
+  })
+
+  test('keeps paragraphs in a list that is set apart, and none in one that is not', () => {
+    const { container } = render(<Markdown text={'- one\n- two\n\ntext\n\n1. one\n\n2. two'} />)
+    expect(container.querySelectorAll('ul p')).toHaveLength(0)
+    expect(container.querySelectorAll('ol p')).toHaveLength(2)
+  })
+
+  test('shows what is nested without end', () => {
+    const { container } = render(<Markdown text={`${'> '.repeat(500)}deep`} />)
+    expect(container.querySelectorAll('blockquote').length).toBeLessThan(50)
+    expect(container.textContent).toContain('deep')
+  })
+
   test('runs nothing and fetches nothing', () => {
     const evil = [
       '<script>alert(1)</script><img src=x onerror=alert(1)><iframe src="https://evil.example"></iframe>',

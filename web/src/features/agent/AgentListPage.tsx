@@ -1,15 +1,26 @@
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { Agent, AgentStatus, Sandbox } from '../../api/types'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useFresh } from '../../app/live'
 import { Copy } from '../../ui/Copy'
 import { More } from '../../ui/More'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { nameOf, oneLine, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
+import { Table, type Heading } from '../../ui/Table'
 import { Ago } from '../../ui/Time'
 import { agentList, heldSandboxes, taskName } from './queries'
+
+const HEADINGS: Heading[] = [
+  { label: 'State' },
+  { label: 'Agent' },
+  { label: 'Works on' },
+  { label: 'Heartbeat' },
+  { label: 'Heartbeat no.', from: 'md' },
+  { label: 'Can do', from: 'lg' },
+  { label: 'Registered', from: 'lg' },
+]
 
 const CHANGES = {
   eventTypes: ['AGENT_REGISTERED', 'AGENT_STATUS_CHANGED', 'HEARTBEAT_MISSED', 'SANDBOX_ATTACHED', 'SANDBOX_ENDED', 'TASK_ASSIGNED'],
@@ -20,12 +31,7 @@ const CHARS = 160
 export function AgentListPage() {
   const list = useInfiniteQuery(agentList())
   const held = useQuery(heldSandboxes())
-  const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => {
-    void queries.invalidateQueries({ queryKey: ['agents'] })
-    void queries.invalidateQueries({ queryKey: heldSandboxes().queryKey })
-  })
-  useLive(CHANGES, refetch)
+  useFresh(CHANGES, [['agents'], heldSandboxes().queryKey])
   const agents = list.data?.pages.flatMap((page) => page.items) ?? []
   return (
     <Page title="Agents">
@@ -40,24 +46,11 @@ export function AgentListPage() {
         </Empty>
       )}
       {agents.length > 0 && (
-        <table className="w-full text-left">
-          <thead className="text-2xs text-subtle">
-            <tr className="h-7 border-b border-line">
-              <th className="px-4 font-medium">State</th>
-              <th className="px-2 font-medium">Agent</th>
-              <th className="px-2 font-medium">Works on</th>
-              <th className="px-2 font-medium">Heartbeat</th>
-              <th className="hidden px-2 font-medium md:table-cell">Heartbeat no.</th>
-              <th className="hidden px-2 font-medium lg:table-cell">Can do</th>
-              <th className="hidden px-2 font-medium lg:table-cell">Registered</th>
-            </tr>
-          </thead>
-          <tbody>
-            {agents.map((agent) => (
-              <Row key={agent.id} agent={agent} held={held.data?.items.filter(({ agent_id }) => agent_id === agent.id) ?? []} />
-            ))}
-          </tbody>
-        </table>
+        <Table headings={HEADINGS}>
+          {agents.map((agent) => (
+            <Row key={agent.id} agent={agent} held={held.data?.items.filter(({ agent_id }) => agent_id === agent.id) ?? []} />
+          ))}
+        </Table>
       )}
       <More list={list} />
     </Page>

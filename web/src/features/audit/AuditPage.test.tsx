@@ -28,7 +28,7 @@ beforeEach(() => {
     if (path !== '/audit') return undefined
     const line = { n: 7, at: '2026-11-16T09:00:00Z', actor: 'ada\u202e', action: 'task.cancel', entity_type: 'task', entity_id: 'task-1', detail: { reason: 'no' }, hash: 'ff' }
     return { items: query.actor === 'nobody' ? [] : [line] }
-  })
+  }).asked
 })
 
 afterEach(() => session.end())

@@ -9,10 +9,19 @@ import { More } from '../../ui/More'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { nameOf, oneLine, plain, shortId } from '../../ui/plain'
+import { Table, type Heading } from '../../ui/Table'
 import { clockSeconds, whole } from '../../ui/time'
 import { Ago } from '../../ui/Time'
 import { auditList, auditVerdict } from './queries'
 import { FIELDS, type AuditSearch, type Field } from './search'
+
+const HEADINGS: Heading[] = [
+  { label: 'Line', from: 'md', isRight: true },
+  { label: 'When' },
+  { label: 'Who' },
+  { label: 'Did what' },
+  { label: 'To what' },
+]
 
 const LABELS: Record<Field, string> = { actor: 'Who', action: 'Did what', entity_type: 'To what kind', entity_id: 'Its id' }
 const DETAIL_CHARS = 90
@@ -43,22 +52,11 @@ export function AuditPage({ search, onSearch }: Props) {
         </Empty>
       )}
       {lines.length > 0 && (
-        <table className="w-full text-left">
-          <thead className="text-2xs text-subtle">
-            <tr className="h-7 border-b border-line">
-              <th className="hidden px-4 text-right font-medium md:table-cell">Line</th>
-              <th className="px-2 font-medium">When</th>
-              <th className="px-2 font-medium">Who</th>
-              <th className="px-2 font-medium">Did what</th>
-              <th className="px-2 font-medium">To what</th>
-            </tr>
-          </thead>
-          <tbody>
-            {lines.map((line) => (
-              <Line key={line.n} line={line} onSearch={(change) => onSearch({ ...search, ...change })} />
-            ))}
-          </tbody>
-        </table>
+        <Table headings={HEADINGS}>
+          {lines.map((line) => (
+            <Line key={line.n} line={line} onSearch={(change) => onSearch({ ...search, ...change })} />
+          ))}
+        </Table>
       )}
       <More list={list} />
     </Page>

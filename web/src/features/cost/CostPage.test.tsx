@@ -36,7 +36,7 @@ beforeEach(() => {
       default:
         return undefined
     }
-  })
+  }).asked
 })
 
 afterEach(() => session.end())

@@ -1,8 +1,8 @@
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { CostTotals, ModelCall, Project } from '../../api/types'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useFresh } from '../../app/live'
 import { Button } from '../../ui/Button'
 import { Chips } from '../../ui/Chips'
 import { money, tokens } from '../../ui/figures'
@@ -11,9 +11,20 @@ import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { nameOf, oneLine, shortId } from '../../ui/plain'
 import { Quiet, Section } from '../../ui/Section'
+import { Table, type Heading } from '../../ui/Table'
 import { Ago } from '../../ui/Time'
 import { callList, costGroups, projectNames, taskName, type Asked } from './queries'
 import { GROUPS, RANGES, sinceOf, type CostSearch, type Group, type Range } from './search'
+
+const HEADINGS: Heading[] = [
+  { label: 'When' },
+  { label: 'Model' },
+  { label: 'Sandbox' },
+  { label: 'State', from: 'md' },
+  { label: 'Read', from: 'md', isRight: true },
+  { label: 'Written', from: 'md', isRight: true },
+  { label: 'Cost', isRight: true },
+]
 
 const CHANGES = { eventTypes: ['SANDBOX_model.call'] }
 const CHARS = 120
@@ -31,9 +42,7 @@ export function CostPage({ search, onSearch }: Props) {
   const asked: Asked = { ...(since && { since }), ...(search.project && { project_id: search.project }) }
   const calls = useInfiniteQuery(callList(asked))
   const projects = useQuery(projectNames())
-  const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['costs'] }))
-  useLive(CHANGES, refetch)
+  useFresh(CHANGES, [['costs']])
   const totals = calls.data?.pages[0]?.totals
   const items = calls.data?.pages.flatMap((page) => page.items) ?? []
   const isEmpty = calls.data !== undefined && items.length === 0
@@ -123,32 +132,30 @@ function Groups({ asked, by, projects }: { asked: Asked; by: Group; projects: re
   const { items, is_cut } = groups.data
   return (
     <>
-      <table className="w-full text-left">
-        <thead className="text-2xs text-subtle">
-          <tr className="h-7 border-b border-line">
-            <th className="px-3 font-medium">{by === 'day' ? 'day (UTC)' : by}</th>
-            <th className="px-2 text-right font-medium">Calls</th>
-            <th className="hidden px-2 text-right font-medium md:table-cell">Read</th>
-            <th className="hidden px-2 text-right font-medium md:table-cell">From the cache</th>
-            <th className="hidden px-2 text-right font-medium md:table-cell">Written</th>
-            <th className="px-3 text-right font-medium">Cost</th>
+      <Table
+        edge="section"
+        headings={[
+          { label: by === 'day' ? 'day (UTC)' : by },
+          { label: 'Calls', isRight: true },
+          { label: 'Read', from: 'md', isRight: true },
+          { label: 'From the cache', from: 'md', isRight: true },
+          { label: 'Written', from: 'md', isRight: true },
+          { label: 'Cost', isRight: true },
+        ]}
+      >
+        {items.map((item) => (
+          <tr key={item.key ?? ''} className="h-8 border-b border-line last:border-b-0">
+            <td className="min-w-0 px-3">
+              <Key by={by} of={item.key} projects={projects} />
+            </td>
+            <td className={NUMBER}>{item.calls}</td>
+            <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.input_tokens)}</td>
+            <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.cache_read_tokens)}</td>
+            <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.output_tokens)}</td>
+            <td className="px-3 text-right tabular-nums">{money(item.cost_usd)}</td>
           </tr>
-        </thead>
-        <tbody>
-          {items.map((item) => (
-            <tr key={item.key ?? ''} className="h-8 border-b border-line last:border-b-0">
-              <td className="min-w-0 px-3">
-                <Key by={by} of={item.key} projects={projects} />
-              </td>
-              <td className={NUMBER}>{item.calls}</td>
-              <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.input_tokens)}</td>
-              <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.cache_read_tokens)}</td>
-              <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.output_tokens)}</td>
-              <td className="px-3 text-right tabular-nums">{money(item.cost_usd)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
       {is_cut && <Quiet>Only the first {items.length} are shown.</Quiet>}
     </>
   )
@@ -187,42 +194,29 @@ function TaskName({ id }: { id: string }) {
 
 function Calls({ calls }: { calls: readonly ModelCall[] }) {
   return (
-    <table className="w-full text-left">
-      <thead className="text-2xs text-subtle">
-        <tr className="h-7 border-b border-line">
-          <th className="px-3 font-medium">When</th>
-          <th className="px-2 font-medium">Model</th>
-          <th className="px-2 font-medium">Sandbox</th>
-          <th className="hidden px-2 font-medium md:table-cell">State</th>
-          <th className="hidden px-2 text-right font-medium md:table-cell">Read</th>
-          <th className="hidden px-2 text-right font-medium md:table-cell">Written</th>
-          <th className="px-3 text-right font-medium">Cost</th>
+    <Table headings={HEADINGS} edge="section">
+      {calls.map((call) => (
+        <tr key={call.id} className="h-8 border-b border-line last:border-b-0">
+          <td className="px-3 text-muted">
+            <Ago at={call.started_at} />
+          </td>
+          <td className="untrusted px-2 font-mono text-xs">{nameOf(call.model)}</td>
+          <td className="px-2">
+            <Link to="/sandboxes/$id" params={{ id: call.sandbox_id }} title={call.sandbox_id} className="font-mono text-xs text-accent hover:underline">
+              {shortId(call.sandbox_id)}
+            </Link>
+          </td>
+          <td className={`hidden px-2 md:table-cell ${call.state === 'done' || call.state === 'open' ? 'text-muted' : 'text-bad'}`}>
+            {call.state.replaceAll('_', ' ')}
+          </td>
+          <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(call.input_tokens + call.cache_read_tokens + call.cache_write_tokens)}</td>
+          <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(call.output_tokens)}</td>
+          <td className="px-3 text-right tabular-nums">
+            {call.estimated && <span title="Some of the tokens or the price are a guess, because nobody told them.">about </span>}
+            {money(call.cost_usd)}
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {calls.map((call) => (
-          <tr key={call.id} className="h-8 border-b border-line last:border-b-0">
-            <td className="px-3 text-muted">
-              <Ago at={call.started_at} />
-            </td>
-            <td className="untrusted px-2 font-mono text-xs">{nameOf(call.model)}</td>
-            <td className="px-2">
-              <Link to="/sandboxes/$id" params={{ id: call.sandbox_id }} title={call.sandbox_id} className="font-mono text-xs text-accent hover:underline">
-                {shortId(call.sandbox_id)}
-              </Link>
-            </td>
-            <td className={`hidden px-2 md:table-cell ${call.state === 'done' || call.state === 'open' ? 'text-muted' : 'text-bad'}`}>
-              {call.state.replaceAll('_', ' ')}
-            </td>
-            <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(call.input_tokens + call.cache_read_tokens + call.cache_write_tokens)}</td>
-            <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(call.output_tokens)}</td>
-            <td className="px-3 text-right tabular-nums">
-              {call.estimated && <span title="Some of the tokens or the price are a guess, because nobody told them.">about </span>}
-              {money(call.cost_usd)}
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   )
 }

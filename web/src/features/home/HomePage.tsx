@@ -3,7 +3,8 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { LiveEvent, Sandbox } from '../../api/types'
 import { useActs } from '../../app/acts'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useLive, useRefetch } from '../../app/live'
+import { TASK_CHANGES } from '../../live/changes'
 import { TELLING } from '../../live/doing'
 import { count, usd } from '../../ui/amount'
 import { Page } from '../../ui/Page'
@@ -24,16 +25,7 @@ const CHANGES = {
     'SANDBOX_SPAWNED',
     'SANDBOX_FAILED',
     'SANDBOX_ENDED',
-    'TASK_CREATED',
-    'TASK_STATUS_CHANGED',
-    'TASK_ASSIGNED',
-    'TASK_STARTED',
-    'TASK_COMPLETED',
-    'TASK_FAILED',
-    'TASK_CANCELLED',
-    'TASK_UPDATED',
-    'TASK_WAITING',
-    'TASK_RETRY_SCHEDULED',
+    ...TASK_CHANGES,
     'PROJECT_CREATED',
     'SPEC_PHASE_STARTED',
     'SPEC_PHASE_JUDGED',
@@ -109,10 +101,8 @@ export function HomePage() {
 /** Tells what sandboxes do as they do it, and asks for lists again when something in them has changed. */
 function useHomeStream(hear: (event: LiveEvent) => boolean) {
   const queries = useQueryClient()
-  const refetchLists = useAtMostEverySecond(() => {
-    for (const key of ['sandboxes', 'tasks', 'projects', 'specs']) void queries.invalidateQueries({ queryKey: [key] })
-  })
-  const refetchCosts = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['costs'] }))
+  const refetchLists = useRefetch(['sandboxes'], ['tasks'], ['projects'], ['specs'])
+  const refetchCosts = useRefetch(['costs'])
   useLive(CHANGES, (event) => {
     if (event === 'connected') {
       void queries.invalidateQueries({ queryKey: ['doing'] })

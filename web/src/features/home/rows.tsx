@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { Sandbox, Task } from '../../api/types'
+import { endedWords } from '../../parts/ended'
 import { usd } from '../../ui/amount'
 import { oneLine, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
@@ -72,7 +73,7 @@ export function Wrong({ sandboxes }: { sandboxes: Sandbox[] }) {
 }
 
 function reason({ place_error, end_reason }: Sandbox): string {
-  return place_error ?? end_reason?.replaceAll('_', ' ') ?? ''
+  return place_error ?? (end_reason ? endedWords(end_reason) : '')
 }
 
 function TaskTitle({ id }: { id: string }) {

@@ -1,21 +1,27 @@
-import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useAtMostEverySecond, useLive } from '../../app/live'
-import { Button } from '../../ui/Button'
+import { useFresh } from '../../app/live'
+import { More } from '../../ui/More'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
+import { Table, type Heading } from '../../ui/Table'
 import { Ago } from '../../ui/Time'
 import { projectList } from './queries'
+
+const HEADINGS: Heading[] = [
+  { label: 'Name' },
+  { label: 'Repository' },
+  { label: 'Branch', from: 'md' },
+  { label: 'Changed', from: 'md' },
+]
 
 const CHANGES = { entityTypes: ['project'] }
 const CHARS = 200
 
 export function ProjectListPage() {
   const list = useInfiniteQuery(projectList())
-  const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['projects'] }))
-  useLive(CHANGES, refetch)
+  useFresh(CHANGES, [['projects']])
   const projects = list.data?.pages.flatMap((page) => page.items) ?? []
   return (
     <Page
@@ -34,49 +40,33 @@ export function ProjectListPage() {
         </Empty>
       )}
       {projects.length > 0 && (
-        <table className="w-full text-left">
-          <thead className="text-2xs text-subtle">
-            <tr className="h-7 border-b border-line">
-              <th className="px-4 font-medium">Name</th>
-              <th className="px-2 font-medium">Repository</th>
-              <th className="hidden px-2 font-medium md:table-cell">Branch</th>
-              <th className="hidden px-2 font-medium md:table-cell">Changed</th>
+        <Table headings={HEADINGS}>
+          {projects.map((project) => (
+            <tr key={project.id} className="h-8 border-b border-line hover:bg-raised">
+              <td className="px-4">
+                <Link
+                  to="/projects/$id"
+                  params={{ id: project.id }}
+                  className="untrusted inline-flex min-h-6 items-center font-medium text-accent hover:underline"
+                >
+                  {oneLine(project.name, CHARS)}
+                </Link>
+                {project.archived && <span className="ml-2 text-xs text-muted">archived</span>}
+              </td>
+              <td className="px-2 font-mono text-xs break-all text-muted">
+                {project.repository_url ? oneLine(project.repository_url, CHARS) : 'none yet'}
+              </td>
+              <td className="hidden px-2 font-mono text-xs text-muted md:table-cell">
+                {oneLine(project.default_branch, CHARS)}
+              </td>
+              <td className="hidden px-2 text-muted md:table-cell">
+                <Ago at={project.updated_at} />
+              </td>
             </tr>
-          </thead>
-          <tbody>
-            {projects.map((project) => (
-              <tr key={project.id} className="h-8 border-b border-line hover:bg-raised">
-                <td className="px-4">
-                  <Link
-                    to="/projects/$id"
-                    params={{ id: project.id }}
-                    className="untrusted inline-flex min-h-6 items-center font-medium text-accent hover:underline"
-                  >
-                    {oneLine(project.name, CHARS)}
-                  </Link>
-                  {project.archived && <span className="ml-2 text-xs text-muted">archived</span>}
-                </td>
-                <td className="px-2 font-mono text-xs break-all text-muted">
-                  {project.repository_url ? oneLine(project.repository_url, CHARS) : 'none yet'}
-                </td>
-                <td className="hidden px-2 font-mono text-xs text-muted md:table-cell">
-                  {oneLine(project.default_branch, CHARS)}
-                </td>
-                <td className="hidden px-2 text-muted md:table-cell">
-                  <Ago at={project.updated_at} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+          ))}
+        </Table>
       )}
-      {list.hasNextPage && (
-        <div className="p-3">
-          <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
-            {list.isFetchingNextPage ? 'Loading…' : 'Show more'}
-          </Button>
-        </div>
-      )}
+      <More list={list} />
     </Page>
   )
 }

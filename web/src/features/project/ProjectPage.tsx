@@ -5,7 +5,7 @@ import { asProblem, Problem } from '../../api/problem'
 import { errorsOf } from '../../api/refusal'
 import { useSession } from '../../api/session'
 import type { Project } from '../../api/types'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useFresh } from '../../app/live'
 import { Button } from '../../ui/Button'
 import { AreaField, TextField } from '../../ui/Field'
 import { Page } from '../../ui/Page'
@@ -19,11 +19,7 @@ const TITLE_CHARS = 120
 
 export function ProjectPage({ id }: { id: string }) {
   const project = useQuery(projectOne(id))
-  const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['projects'] }))
-  useLive(CHANGES, (event) => {
-    if (event === 'connected' || event.entity_id === id) refetch()
-  })
+  useFresh(CHANGES, [['projects']], (event) => event.entity_id === id)
   if (project.error instanceof Problem && [404, 422].includes(project.error.status)) {
     return (
       <Page title="No such project">

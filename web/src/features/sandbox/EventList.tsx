@@ -1,9 +1,10 @@
-import { useVirtualizer } from '@tanstack/react-virtual'
+import { defaultRangeExtractor, useVirtualizer, type Range, type Virtualizer } from '@tanstack/react-virtual'
 import { ArrowDown } from 'lucide-react'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { useKeys } from '../../app/keys'
 import type { Row } from '../../live/rows'
 import { Button } from '../../ui/Button'
+import { endRange } from '../../ui/endRange'
 import { CardsContext, type Cards } from './cards/Card'
 import { EventCard } from './cards/EventCard'
 
@@ -47,12 +48,13 @@ export function EventList(props: Props) {
   const items = useMemo(() => itemsOf(rows, opened, hasEarlier), [rows, opened, hasEarlier])
 
   // oxlint-disable-next-line react/incompatible-library -- nothing here is memoised by a compiler
-  const list = useVirtualizer({
+  const list: Virtualizer<HTMLDivElement, Element> = useVirtualizer({
     count: items.length,
     getScrollElement: () => box.current,
     estimateSize: useCallback((index: number) => guessPx(items[index]?.row), [items]),
     getItemKey: useCallback((index: number) => items[index]?.key ?? index, [items]),
     overscan: OVERSCAN,
+    rangeExtractor: useCallback((range: Range) => (isFollowing ? endRange(list, range) : defaultRangeExtractor(range)), [isFollowing]),
     useFlushSync: false,
   })
   // What is read is held below, and there alone.
@@ -99,8 +101,7 @@ export function EventList(props: Props) {
     if (selected === undefined || !isLoaded) return
     const index = items.findLastIndex((item) => item.row !== undefined && item.row.seq <= selected)
     if (index >= 0) list.scrollToIndex(index, { align: 'center' })
-    // Only a new choice moves the list, not every event that comes.
-    // oxlint-disable-next-line react/exhaustive-deps
+    // oxlint-disable-next-line react/exhaustive-deps -- only a new choice moves the list, not every event that comes
   }, [selected, isLoaded])
 
   const endsBefore = useRef(ends)

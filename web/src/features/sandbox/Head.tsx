@@ -5,6 +5,7 @@ import type { ReactNode } from 'react'
 import type { Sandbox, Task } from '../../api/types'
 import type { Facts } from '../../live/facts'
 import { number, text } from '../../live/fields'
+import { endedWords } from '../../parts/ended'
 import { Copy } from '../../ui/Copy'
 import { bytes, money, tokens } from '../../ui/figures'
 import { nameOf, oneLine, shortId } from '../../ui/plain'
@@ -64,7 +65,7 @@ export function Head({ id, title, sandbox, task, facts }: Props) {
         )}
         {sandbox?.ended_at && (
           <Fact name="ended" shown>
-            <Ago at={sandbox.ended_at} /> {sandbox.end_reason && `(${oneLine(sandbox.end_reason, 60).replaceAll('_', ' ')})`}
+            <Ago at={sandbox.ended_at} /> {sandbox.end_reason && `(${oneLine(endedWords(sandbox.end_reason), 60)})`}
           </Fact>
         )}
         {isAlive && facts.cores !== undefined && (

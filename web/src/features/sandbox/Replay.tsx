@@ -1,24 +1,25 @@
 import { ChevronLeft, ChevronRight, OctagonAlert, Pause, Play } from 'lucide-react'
-import { useEffect, useEffectEvent, useMemo, useState, type KeyboardEvent } from 'react'
+import { memo, useEffect, useEffectEvent, useState, type KeyboardEvent } from 'react'
 import { useKeys } from '../../app/keys'
 import type { LogEvent } from '../../live/log'
-import { eventAt, marksOf, nextStep, placeOf, SPEEDS, type Mark, type MarkKind, type Pace, type Speed } from '../../live/replay'
+import { eventAt, foldMarks, MARK_KINDS, nextStep, placeOf, PLACES, SPEEDS, type MarkKind, type Marks, type Pace, type Speed } from '../../live/replay'
 import { count } from '../../ui/amount'
 import { IconButton } from '../../ui/IconButton'
 import { clockSeconds } from '../../ui/time'
+import { useFold } from './useFold'
 
 type Props = { events: readonly LogEvent[]; at: number | undefined; onAt: (at: number | undefined) => void }
 
 /** Goes back to the moment after any event that is loaded, or plays from there; the page then shows that moment. */
-export function Replay(props: Props) {
+export const Replay = memo(function Replay(props: Props) {
   return props.events.length > 1 ? <Line {...props} /> : null
-}
+})
 
 function Line({ events, at, onAt }: Props) {
   const [isPlaying, setIsPlaying] = useState(false)
   const [speed, setSpeed] = useState<Speed>(1)
   const [isIdleSkipped, setIsIdleSkipped] = useState(true)
-  const marks = useMemo(() => marksOf(events), [events])
+  const marks = useFold(foldMarks, events)
   const [first, last] = [events[0], events.at(-1)] as [LogEvent, LogEvent]
   const index = at === undefined ? events.length - 1 : Math.max(0, events.findLastIndex((event) => event.seq <= at))
   const shown = events[index] ?? last
@@ -36,11 +37,11 @@ function Line({ events, at, onAt }: Props) {
     setIsPlaying(!isPlaying)
   }
   // After the last error comes the first again.
-  const errors = marks.filter((mark) => mark.kind === 'error')
+  const { errors } = marks
   const nextError = () => {
     setIsPlaying(false)
-    const next = (at === undefined ? undefined : errors.find((mark) => mark.seq > now)) ?? errors[0]
-    if (next) onAt(next.seq)
+    const next = (at === undefined ? undefined : errors.find((seq) => seq > now)) ?? errors[0]
+    if (next !== undefined) onAt(next)
   }
   useKeys({ ' ': play, ArrowLeft: () => step(-1), ArrowRight: () => step(1), e: errors.length > 0 ? nextError : undefined })
 
@@ -110,19 +111,17 @@ function Line({ events, at, onAt }: Props) {
   )
 }
 
-const MARKS: Record<MarkKind, { one: string; className: string }> = {
-  edit: { one: 'edit', className: 'bg-ok h-1.5' },
-  message: { one: 'message', className: 'bg-accent h-2.5' },
-  error: { one: 'error', className: 'bg-bad h-3.5' },
+const MARKS: Record<MarkKind, { one: string; className: string; px: number }> = {
+  edit: { one: 'edit', className: 'stroke-ok', px: 6 },
+  message: { one: 'message', className: 'stroke-accent', px: 10 },
+  error: { one: 'error', className: 'stroke-bad', px: 14 },
 }
-const KINDS = Object.keys(MARKS) as MarkKind[]
-/** Marks closer together than this look like one, and are drawn as one. */
-const PLACES = 400
+const MARKS_PX = 24
 
 type SliderProps = {
   events: readonly LogEvent[]
   shown: LogEvent
-  marks: readonly Mark[]
+  marks: Marks
   onStep: (by: number) => void
   onTime: (time: number) => void
 }
@@ -131,8 +130,7 @@ type SliderProps = {
 function Slider({ events, shown, marks, onStep, onTime }: SliderProps) {
   const [first, last] = [events[0] ?? shown, events.at(-1) ?? shown]
   const [from, to] = [Date.parse(first.at), Date.parse(last.at)]
-  const places = useMemo(() => placesOf(marks, first.at, last.at), [marks, first.at, last.at])
-  const told = KINDS.map((kind) => count(marks.filter((mark) => mark.kind === kind).length, MARKS[kind].one)).join(', ')
+  const told = MARK_KINDS.map((kind) => count(marks.counts[kind], MARKS[kind].one)).join(', ')
   const onKeyDown = (event: KeyboardEvent) => {
     const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key]
     if (by === undefined) return
@@ -143,13 +141,17 @@ function Slider({ events, shown, marks, onStep, onTime }: SliderProps) {
     <div className="relative order-first h-6 min-w-0 flex-1 basis-full md:order-none md:basis-40">
       {/* The middle of the thumb goes from half its width to half its width before the end. */}
       <div aria-hidden className="pointer-events-none absolute inset-x-2 inset-y-0">
-        {places.map(({ kind, place }) => (
-          <span
-            key={`${kind} ${place}`}
-            className={`absolute bottom-0 w-0.5 ${MARKS[kind].className}`}
-            style={{ left: `${(place / PLACES) * 100}%` }}
-          />
-        ))}
+        <svg viewBox={`0 0 ${PLACES} ${MARKS_PX}`} preserveAspectRatio="none" className="size-full overflow-visible">
+          {MARK_KINDS.map((kind) => (
+            <path
+              key={kind}
+              d={marksPath(marks.times[kind], MARKS[kind].px, from, to)}
+              vectorEffect="non-scaling-stroke"
+              strokeWidth={2}
+              className={MARKS[kind].className}
+            />
+          ))}
+        </svg>
       </div>
       <input
         type="range"
@@ -167,13 +169,10 @@ function Slider({ events, shown, marks, onStep, onTime }: SliderProps) {
   )
 }
 
-function placesOf(marks: readonly Mark[], first: string, last: string): { kind: MarkKind; place: number }[] {
-  const found = new Map<string, { kind: MarkKind; place: number }>()
-  for (const { kind, at } of marks) {
-    const place = Math.round(placeOf(at, first, last) * PLACES)
-    found.set(`${kind} ${place}`, { kind, place })
-  }
-  return [...found.values()]
+/** All marks of a kind are one shape: as elements of their own they would be hundreds that move with every event. */
+function marksPath(times: readonly number[], px: number, from: number, to: number): string {
+  const places = new Set(times.map((time) => Math.round(placeOf(time, from, to) * PLACES)))
+  return [...places].map((place) => `M${place} ${MARKS_PX}v-${px}`).join('')
 }
 
 function Speeds({ speed, onSpeed }: { speed: Speed; onSpeed: (speed: Speed) => void }) {

@@ -36,7 +36,7 @@ beforeEach(() => {
     if (path === '/sandboxes') return { items: [sandbox(2, 'running'), sandbox(1, 'failed', { ended_at: '2026-11-16T09:05:00Z', end_reason: 'agent_failed', provider: 'external' })] }
     if (path === '/tasks') return { items: [{ id: 'task-1', title: 'Fix the \u202eparser' }] }
     return path.endsWith('/terminate') ? sandbox(2, 'terminated') : undefined
-  })
+  }).asked
 })
 
 afterEach(() => session.end())

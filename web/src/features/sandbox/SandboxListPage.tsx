@@ -5,7 +5,8 @@ import { useMemo, useRef, useState, type ReactNode } from 'react'
 import { useSession } from '../../api/session'
 import type { Sandbox } from '../../api/types'
 import { useKeys } from '../../app/keys'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useLive, useRefetch } from '../../app/live'
+import { endedWords } from '../../parts/ended'
 import { usd } from '../../ui/amount'
 import { Button } from '../../ui/Button'
 import { Chips } from '../../ui/Chips'
@@ -41,10 +42,7 @@ export function SandboxListPage({ search, onSearch }: Props) {
   const list = useInfiniteQuery(sandboxList())
   const tasks = useQuery(taskTitles())
   const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => {
-    void queries.invalidateQueries({ queryKey: ['sandboxes'] })
-    void queries.invalidateQueries({ queryKey: taskTitles().queryKey })
-  })
+  const refetch = useRefetch(['sandboxes'], taskTitles().queryKey)
   const rows = useMemo(() => {
     const titles = new Map(tasks.data?.map(({ id, title }) => [id, title]))
     const sandboxes = list.data?.pages.flatMap((page) => page.items) ?? []
@@ -210,7 +208,7 @@ function Row({ row: { sandbox, title } }: { row: Titled }) {
       <td className="px-2 text-muted">
         {isOver ? (
           <span>
-            {oneLine(sandbox.end_reason ?? 'ended', 60).replaceAll('_', ' ')} <Ago at={sandbox.ended_at} />
+            {oneLine(endedWords(sandbox.end_reason ?? 'ended'), 60)} <Ago at={sandbox.ended_at} />
           </span>
         ) : (
           <Beat at={sandbox.last_heartbeat_at} everyMs={BEAT_MS} />

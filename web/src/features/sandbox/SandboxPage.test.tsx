@@ -19,6 +19,7 @@ let search: SandboxSearch
 let sandbox: Record<string, unknown>
 
 let held: Record<string, unknown>
+let attempts: object[]
 
 const task = { id: 'task-1', project_id: 'prj-1', sandbox_id: 'sbx-1', title: 'Add replay', status: 'running', description: 'd', retry_count: 0, max_retries: 0, execution_config: { max_total_cost_usd: 2 } }
 
@@ -40,6 +41,8 @@ async function answer(input: Request | string): Promise<Response> {
       return Response.json([])
     case '/sandboxes/sbx-1/diffs/evt-20':
       return Response.json({ event_id: 'evt-20', sandbox_id: 'sbx-1', file_path: 'a.rs', full_diff: DIFF })
+    case '/tasks/task-1/evidence':
+      return Response.json({ attempts })
     case '/costs':
       return Response.json({ items: [], totals: { calls: 2, input_tokens: 400, output_tokens: 90, cache_read_tokens: 2_000, cache_write_tokens: 0, cost_usd: 0.42 } })
     case '/stream':
@@ -229,6 +232,22 @@ describe('the page of a sandbox', () => {
     await userEvent.click(await screen.findByRole('button', { name: 'More actions' }))
     await userEvent.click(await screen.findByRole('menuitem', { name: 'Retry the task' }))
     await waitFor(() => expect(posted.map(([path]) => path)).toEqual(['/tasks/task-1/retry', '/projects/prj-1/sandboxes']))
+  })
+
+  test.each([
+    ['failed', 'checks_failed', 'Its work was done, but its checks failed'],
+    ['completed', 'task_completed', 'Completed, and its checks passed'],
+    ['running', null, 'Its work was done, unverified: no check of it has ended'],
+  ])('does not call work complete that is not: its check %s', async (status, end_reason, words) => {
+    sandbox = { ...sandbox, status: 'completed', ended_at: '2026-11-16T09:05:00Z', end_reason: 'work_completed' }
+    held = { ...task, sandbox_id: 'sbx-2' }
+    attempts = [
+      { sandbox_id: 'sbx-1', stage: 'work', status: 'completed', end_reason: 'work_completed' },
+      { sandbox_id: 'sbx-2', stage: 'check', status, end_reason },
+    ]
+    show()
+    expect(await screen.findByText(words)).toBeTruthy()
+    expect(screen.getByRole('link', { name: 'Its checks' })).toBeTruthy()
   })
 
   test('says how it ended and where the work is', async () => {

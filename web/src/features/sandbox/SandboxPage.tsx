@@ -1,12 +1,12 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react'
+import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react'
 import { openStream } from '../../api/client'
 import { Problem } from '../../api/problem'
 import type { Sandbox, Task } from '../../api/types'
 import { useKeys } from '../../app/keys'
-import { setConnection, useAtMostEverySecond } from '../../app/live'
-import { factsOf, filesOf } from '../../live/facts'
+import { setConnection, useRefetch } from '../../app/live'
+import { foldFacts, foldFiles } from '../../live/facts'
 import { Feed, type FeedView } from '../../live/feed'
 import type { LogEvent } from '../../live/log'
 import { Rows } from '../../live/rows'
@@ -27,6 +27,7 @@ import { Replay } from './Replay'
 import type { SandboxSearch, Tab } from './search'
 import { Summary } from './Summary'
 import { TerminalTab } from './TerminalTab'
+import { useFold } from './useFold'
 
 const TITLE_CHARS = 120
 
@@ -70,8 +71,12 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
   // A replay shows everything as it was right after one event.
   const events = useMemo(() => upTo(view.events, search.at), [view.events, search.at])
   const rows = useMemo(() => derived.update(events), [derived, events])
-  const facts = useMemo(() => factsOf(events), [events])
-  const files = useMemo(() => filesOf(events), [events])
+  // What stands beside the list comes a frame later, so that no frame has to do it all.
+  const later = useDeferredValue(events)
+  const facts = useFold(foldFacts, later)
+  const files = useFold(foldFiles, later)
+  const rowsLater = useDeferredValue(rows)
+  const allLater = useDeferredValue(view.events)
 
   const asked = search.tab ?? (isWide ? 'terminal' : 'activity')
   const tab = isWide && asked === 'activity' ? 'terminal' : asked
@@ -86,6 +91,8 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
     [onSearch, isWide],
   )
   const onFile = useCallback((file: string, event: number | undefined) => onSearch({ tab: 'files', file, event }), [onSearch])
+
+  const onAt = useCallback((at: number | undefined) => onSearch({ at }), [onSearch])
 
   const diff = useRef<DiffHandle>(null)
   const [ends, setEnds] = useState(0)
@@ -130,12 +137,12 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
         )}
         <Tabs label="Views of the sandbox" tabs={tabs} chosen={tab} onChoose={(chosen) => onSearch({ tab: chosen })}>
           {tab === 'activity' && activity}
-          {tab === 'terminal' && <TerminalTab rows={rows} onSelect={onSelect} />}
+          {tab === 'terminal' && <TerminalTab rows={rowsLater} onSelect={onSelect} />}
           {tab === 'files' && <Changes sandboxId={id} files={files} file={search.file} event={search.event} onChoose={onFile} ref={diff} />}
           {tab === 'details' && <DetailsTab sandbox={sandbox} task={task} />}
         </Tabs>
       </div>
-      <Replay events={view.events} at={search.at} onAt={(at) => onSearch({ at })} />
+      <Replay events={allLater} at={search.at} onAt={onAt} />
     </>
   )
 }
@@ -143,7 +150,7 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
 /** The events of the sandbox, followed while the page is open. */
 function useFeed(id: string): [Feed, FeedView] {
   const queries = useQueryClient()
-  const recount = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: sandboxCosts(id).queryKey }))
+  const recount = useRefetch(sandboxCosts(id).queryKey)
   const [feed] = useState(
     () =>
       new Feed({

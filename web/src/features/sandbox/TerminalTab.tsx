@@ -1,41 +1,42 @@
-import { useVirtualizer } from '@tanstack/react-virtual'
-import { useLayoutEffect, useMemo, useRef } from 'react'
-import { commandOf, commandsOf } from '../../live/facts'
+import { defaultRangeExtractor, useVirtualizer, type Range, type Virtualizer } from '@tanstack/react-virtual'
+import { memo, useCallback, useLayoutEffect, useMemo, useRef, useState } from 'react'
+import { commandOf } from '../../live/facts'
 import { number } from '../../live/fields'
 import type { Row, ToolRow } from '../../live/rows'
-import { ansiLines, type Span } from '../../ui/ansi'
 import { AnsiLine } from '../../ui/Ansi'
 import { Empty } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
 import { duration } from '../../ui/time'
 import { Clock } from '../../ui/Time'
-import { isFailed, isRunning, outputOf } from './cards/Tool'
+import { endRange } from '../../ui/endRange'
+import { isFailed, isRunning } from './call'
+import { TerminalLines, type Line } from './terminal'
 
 const LINE_PX = 18
 const OVERSCAN = 20
 const NEAR_PX = 60
 const COMMAND_CHARS = 500
 
-type Line = { kind: 'command'; row: ToolRow } | { kind: 'output'; spans: Span[] } | { kind: 'note'; words: string }
-
 /** Every command and what it wrote, one below the other. Read-only; follows the end while the reader is there. */
-export function TerminalTab({ rows, onSelect }: { rows: readonly Row[]; onSelect: (seq: number) => void }) {
+export const TerminalTab = memo(function TerminalTab({ rows, onSelect }: { rows: readonly Row[]; onSelect: (seq: number) => void }) {
   const box = useRef<HTMLDivElement>(null)
   const isFollowing = useRef(true)
-  const commands = useMemo(() => commandsOf(rows), [rows])
-  const lines = useMemo(() => commands.flatMap(linesOf), [commands])
+  const [derived] = useState(() => new TerminalLines())
+  const lines = useMemo(() => derived.update(rows), [derived, rows])
   // oxlint-disable-next-line react/incompatible-library -- nothing here is memoised by a compiler
-  const list = useVirtualizer({
+  const list: Virtualizer<HTMLDivElement, Element> = useVirtualizer({
     count: lines.length,
     getScrollElement: () => box.current,
     estimateSize: () => LINE_PX,
     overscan: OVERSCAN,
+    rangeExtractor: useCallback((range: Range) => (isFollowing.current ? endRange(list, range) : defaultRangeExtractor(range)), []),
+    useFlushSync: false,
   })
   useLayoutEffect(() => {
     if (box.current && isFollowing.current) box.current.scrollTop = box.current.scrollHeight
   }, [lines])
 
-  if (commands.length === 0) return <Empty title="No command has run yet." />
+  if (lines.length === 0) return <Empty title="No command has run yet." />
   const shown = list.getVirtualItems()
   return (
     <div
@@ -59,7 +60,7 @@ export function TerminalTab({ rows, onSelect }: { rows: readonly Row[]; onSelect
       </div>
     </div>
   )
-}
+})
 
 function TerminalLine({ line, onSelect }: { line: Line; onSelect: (seq: number) => void }) {
   switch (line.kind) {
@@ -96,19 +97,4 @@ function Heading({ row, onSelect }: { row: ToolRow; onSelect: (seq: number) => v
       </span>
     </div>
   )
-}
-
-/** Worked out once for each state of a command. */
-const KNOWN = new WeakMap<ToolRow, Line[]>()
-
-function linesOf(row: ToolRow): Line[] {
-  const known = KNOWN.get(row)
-  if (known) return known
-  const lines: Line[] = [{ kind: 'command', row }]
-  if (row.output.isCut) lines.push({ kind: 'note', words: '… earlier lines are left out' })
-  for (const spans of ansiLines(outputOf(row))) lines.push({ kind: 'output', spans })
-  if (row.output.droppedBytes > 0) lines.push({ kind: 'note', words: `… ${row.output.droppedBytes} bytes more were not kept` })
-  lines.push({ kind: 'note', words: '' })
-  KNOWN.set(row, lines)
-  return lines
 }

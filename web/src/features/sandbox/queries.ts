@@ -74,6 +74,14 @@ export function sandboxTask(id: string) {
   })
 }
 
+/** Every attempt at a task and what its checks came to. */
+export function taskEvidence(task: string) {
+  return queryOptions({
+    queryKey: ['task', task, 'evidence'],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/tasks/{id}/evidence', { params: { path: { id: task } }, signal })),
+  })
+}
+
 /** What its model calls have cost, in all. */
 export function sandboxCosts(id: string) {
   return queryOptions({

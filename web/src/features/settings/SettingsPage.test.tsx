@@ -20,7 +20,7 @@ function answer({ method, path }: Asked): unknown {
 const show = (section: string, role: Role = 'admin') => showPage(() => <SettingsPage section={section} />, role)
 
 beforeEach(() => {
-  asked = serve(answer)
+  asked = serve(answer).asked
 })
 
 afterEach(() => {

@@ -13,10 +13,19 @@ import { More } from '../../ui/More'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { nameOf } from '../../ui/plain'
 import { Section } from '../../ui/Section'
+import { Table, type Heading } from '../../ui/Table'
 import { Ago } from '../../ui/Time'
 import { whole } from '../../ui/time'
 import { MAY } from './Profile'
 import { tokenCreate, tokenList, tokenRevoke } from './queries'
+
+const HEADINGS: Heading[] = [
+  { label: 'Name' },
+  { label: 'Role' },
+  { label: 'Made', from: 'md' },
+  { label: 'Ends' },
+  { label: 'Actions', isHidden: true },
+]
 
 const ROLES = Object.keys(MAY) as Role[]
 const DAYS = ['7', '30', '90', '365'] as const
@@ -36,24 +45,11 @@ export function Tokens() {
         {list.isPending && <Skeleton rows={3} label="Loading tokens" />}
         {list.error && <ErrorPanel error={list.error} onRetry={() => void list.refetch()} />}
         {tokens.length > 0 && (
-          <table className="w-full text-left">
-            <thead className="text-2xs text-subtle">
-              <tr className="h-7 border-b border-line">
-                <th className="px-3 font-medium">Name</th>
-                <th className="px-2 font-medium">Role</th>
-                <th className="hidden px-2 font-medium md:table-cell">Made</th>
-                <th className="px-2 font-medium">Ends</th>
-                <th className="px-3 font-medium">
-                  <span className="sr-only">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {tokens.map((token) => (
-                <Row key={token.id} token={token} now={now} />
-              ))}
-            </tbody>
-          </table>
+          <Table headings={HEADINGS} edge="section">
+            {tokens.map((token) => (
+              <Row key={token.id} token={token} now={now} />
+            ))}
+          </Table>
         )}
         <More list={list} />
       </Section>

@@ -10,7 +10,7 @@ test('a spec is exported as the files of a layout, each to be saved by its name'
     saved.push(this.download)
   })
   Object.assign(URL, { createObjectURL: () => 'blob:x', revokeObjectURL: () => undefined })
-  const calls = serve(({ path }) =>
+  const { asked: calls } = serve(({ path }) =>
     path.endsWith('/export') ? { files: { '.kiro/specs/units/design.md': '# D', '.kiro/specs/units/tasks.md': '# T' } } : undefined,
   )
   showPage(() => <Export id="spec-1" isBegun />)

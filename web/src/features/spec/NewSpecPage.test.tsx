@@ -16,7 +16,7 @@ const projects = {
 
 function show(answer: Answer) {
   const onDone = vi.fn<(id: string) => void>()
-  const calls = serve((asked) => (asked.path === '/projects' ? projects : answer(asked)))
+  const { asked: calls } = serve((asked) => (asked.path === '/projects' ? projects : answer(asked)))
   showPage(() => <NewSpecPage project="prj-2" onDone={onDone} />)
   return { onDone, changes: () => calls.filter(({ method }) => method !== 'GET') }
 }

@@ -10,7 +10,7 @@ import { SpecListPage } from './SpecListPage'
 const projects = { items: [{ id: 'prj-1', name: 'units', archived: false }], next: null }
 
 function show(answer: Answer, search: SpecListSearch = {}) {
-  const calls = serve((asked) => (asked.path === '/projects' ? projects : answer(asked)))
+  const { asked: calls } = serve((asked) => (asked.path === '/projects' ? projects : answer(asked)))
   showPage(function Shown() {
     const [kept, setKept] = useState(search)
     return <SpecListPage search={kept} onSearch={setKept} />

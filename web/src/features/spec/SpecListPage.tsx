@@ -1,18 +1,29 @@
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useSession } from '../../api/session'
 import type { Project, Spec, SpecStatus } from '../../api/types'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useFresh } from '../../app/live'
 import { usd } from '../../ui/amount'
 import { Button } from '../../ui/Button'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
 import { State } from '../../ui/State'
+import { Table, type Heading } from '../../ui/Table'
 import { Ago } from '../../ui/Time'
 import { score, TITLES } from './phase'
 import { projectChoice, specList, specOne } from './queries'
 import { SPEC_STATUSES, type SpecListSearch } from './search'
+
+const HEADINGS: Heading[] = [
+  { label: 'State' },
+  { label: 'Spec' },
+  { label: 'Phase', from: 'md' },
+  { label: 'Score', from: 'md' },
+  { label: 'Cost', from: 'md' },
+  { label: 'Project', from: 'md' },
+  { label: 'Changed', from: 'md' },
+]
 
 const CHANGES = { entityTypes: ['spec'] }
 const TITLE_CHARS = 300
@@ -25,11 +36,7 @@ export function SpecListPage({ search, onSearch }: Props) {
   const who = useSession()
   const list = useInfiniteQuery(specList(search))
   const projects = useQuery(projectChoice())
-  const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => {
-    for (const key of ['specs', 'spec']) void queries.invalidateQueries({ queryKey: [key] })
-  })
-  useLive(CHANGES, refetch)
+  useFresh(CHANGES, [['specs'], ['spec']])
   const specs = list.data?.pages.flatMap((page) => page.items) ?? []
   const isFiltered = search.project !== undefined || search.status !== undefined
   const mayMake = who?.role !== 'viewer'
@@ -66,7 +73,7 @@ export function SpecListPage({ search, onSearch }: Props) {
           )}
         </Empty>
       )}
-      {specs.length > 0 && <Table specs={specs} projects={projects.data?.items ?? []} />}
+      {specs.length > 0 && <SpecTable specs={specs} projects={projects.data?.items ?? []} />}
       {list.hasNextPage && (
         <div className="p-3">
           <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
@@ -115,26 +122,13 @@ function Filters({ search, projects, onSearch }: Props & { projects: Project[] }
   )
 }
 
-function Table({ specs, projects }: { specs: Spec[]; projects: Project[] }) {
+function SpecTable({ specs, projects }: { specs: Spec[]; projects: Project[] }) {
   return (
-    <table className="w-full text-left">
-      <thead className="text-2xs text-subtle">
-        <tr className="h-7 border-b border-line">
-          <th className="px-4 font-medium">State</th>
-          <th className="px-2 font-medium">Spec</th>
-          <th className="hidden px-2 font-medium md:table-cell">Phase</th>
-          <th className="hidden px-2 font-medium md:table-cell">Score</th>
-          <th className="hidden px-2 font-medium md:table-cell">Cost</th>
-          <th className="hidden px-2 font-medium md:table-cell">Project</th>
-          <th className="hidden px-2 font-medium md:table-cell">Changed</th>
-        </tr>
-      </thead>
-      <tbody>
-        {specs.map((spec) => (
-          <Row key={spec.id} spec={spec} project={projects.find(({ id }) => id === spec.project_id)?.name} />
-        ))}
-      </tbody>
-    </table>
+    <Table headings={HEADINGS}>
+      {specs.map((spec) => (
+        <Row key={spec.id} spec={spec} project={projects.find(({ id }) => id === spec.project_id)?.name} />
+      ))}
+    </Table>
   )
 }
 

@@ -19,7 +19,7 @@ type Given = {
 }
 
 function show({ spec = () => specDetail(), phase = {}, change, more, search = {}, role }: Given = {}) {
-  const calls = serve((asked) => {
+  const { asked: calls } = serve((asked) => {
     if (asked.method !== 'GET') return change?.(asked) ?? spec()
     if (asked.path === '/specs/spec-1') return spec()
     if (asked.path === '/specs/spec-1/phases/requirements') {

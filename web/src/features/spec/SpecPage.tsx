@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { Problem } from '../../api/problem'
 import type { LiveEvent, SpecDetail } from '../../api/types'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useLive, useRefetch } from '../../app/live'
 import { usd } from '../../ui/amount'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
@@ -87,9 +87,7 @@ export function SpecPage({ id, search, onSearch }: Props) {
 /** Its own changes, those of its tasks, and what the sandbox of the phase that is worked on does. */
 function useSpecStream(id: string, spec: SpecDetail | undefined, hear: (event: LiveEvent) => boolean) {
   const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => {
-    void queries.invalidateQueries({ queryKey: ['spec', id] })
-  })
+  const refetch = useRefetch(['spec', id])
   const ids = followed(id, spec).join(' ')
   const filter = useMemo(() => ({ entityIds: ids.split(' ') }), [ids])
   useLive(filter, (event) => {

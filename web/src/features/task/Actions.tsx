@@ -5,10 +5,12 @@ import { asProblem } from '../../api/problem'
 import { useSession } from '../../api/session'
 import type { Task } from '../../api/types'
 import { usePageActions } from '../../app/actions'
+import { tell } from '../../app/toast'
 import { Button } from '../../ui/Button'
 import { Dialog } from '../../ui/Dialog'
 import { ErrorPanel } from '../../ui/panels'
 import { taskCancel, taskRetry, taskStart } from './queries'
+import { undoOf } from './undo'
 
 /** What can be done with it as it is now. Retry puts it back and starts it in one go. */
 export function Actions({ task, onStarted }: { task: Task; onStarted: (sandbox: string) => void }) {
@@ -22,7 +24,14 @@ export function Actions({ task, onStarted }: { task: Task; onStarted: (sandbox: 
     onSuccess: onStarted,
     onSettled: settle,
   })
-  const cancel = useMutation({ mutationFn: () => taskCancel(task.id), onSettled: settle })
+  const cancel = useMutation({
+    mutationFn: () => taskCancel(task.id),
+    onSuccess: () => {
+      const back = undoOf(task, { kind: 'cancel', isAsked: false })
+      if (back) tell({ words: back.words, undo: () => back.undo().finally(settle) })
+    },
+    onSettled: settle,
+  })
   const isBusy = start.isPending || retry.isPending || cancel.isPending
   const error = start.error ?? retry.error ?? cancel.error
   const isHeld = task.status === 'assigned' || task.status === 'running'

@@ -3,7 +3,7 @@ import { userEvent } from '@testing-library/user-event'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { expect, test } from 'vitest'
 import type { Sandbox } from '../../api/types'
-import { showPage } from '../../test/show'
+import { showPage } from '../../test/page'
 import { Attempts, choose } from './Attempts'
 
 const sandbox = (id: string) => ({ id, status: 'failed', created_at: '2026-11-16T09:00:00Z' }) as Sandbox

@@ -2,6 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Sandbox } from '../../api/types'
+import { endedWords } from '../../parts/ended'
 import { usd } from '../../ui/amount'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine, shortId } from '../../ui/plain'
@@ -104,7 +105,7 @@ function Compare({ ids: [later, earlier] }: { ids: string[] }) {
 }
 
 function why({ end_reason, place_error, ended_at }: Sandbox): string {
-  const words = [end_reason?.replaceAll('_', ' '), place_error].filter((word) => word).join(': ')
+  const words = [end_reason && endedWords(end_reason), place_error].filter((word) => word).join(': ')
   return words ? oneLine(words, REASON_CHARS) : ended_at ? 'not said' : '–'
 }
 

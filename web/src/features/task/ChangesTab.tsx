@@ -1,7 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import type { Sandbox } from '../../api/types'
-import { filesOf } from '../../live/facts'
+import { foldFiles } from '../../live/facts'
+import { folded } from '../../live/fold'
 import { ofStored } from '../../live/log'
 import { Changes } from '../../parts/Changes'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
@@ -42,7 +43,7 @@ export function ChangesTab({ taskId, attempts, search, onSearch }: Props) {
 
 function OfAttempt({ taskId, sandbox, search, onSearch }: Omit<Props, 'attempts'> & { sandbox: Sandbox }) {
   const edits = useQuery(attemptEdits(taskId, sandbox.id))
-  const files = useMemo(() => filesOf((edits.data ?? []).map(ofStored).toReversed()), [edits.data])
+  const files = useMemo(() => folded(foldFiles, (edits.data ?? []).map(ofStored).toReversed()), [edits.data])
   if (edits.isPending) return <Skeleton rows={6} label="Loading the changes" />
   if (edits.error) return <ErrorPanel error={edits.error} onRetry={() => void edits.refetch()} />
   return (

@@ -9,7 +9,7 @@ import { AreaField, SelectField, TextField } from '../../ui/Field'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { EMPTY, newTask, type Draft } from './newTask'
-import { projectChoice, taskCreate, taskStart } from './queries'
+import { projectChoice, taskCreate, taskRelease, taskStart } from './queries'
 
 /** The scripted one plays a scenario of the server's own and needs no key. */
 const MODELS = ['claude-sonnet-4-5', 'claude-opus-4-5', 'scripted/binomial']
@@ -64,7 +64,11 @@ function Form({ projects, wanted, onStarted }: FormProps) {
   const create = useMutation({ mutationFn: () => taskCreate(newTask(draft)) })
   const made = create.data
   const start = useMutation({
-    mutationFn: (task: NonNullable<typeof made>) => taskStart(task, draft.base.trim()),
+    mutationFn: async (task: NonNullable<typeof made>) => {
+      const sandbox = await taskStart(task, draft.base.trim())
+      if (task.execution_config.autonomous === false) await taskRelease(task)
+      return sandbox
+    },
     onSuccess: onStarted,
   })
   const isBusy = create.isPending || start.isPending

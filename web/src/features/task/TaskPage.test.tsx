@@ -77,7 +77,7 @@ beforeEach(() => {
     { ...common, id: 'sbx-2', stage: 'work', status: 'completed' },
     { ...common, id: 'sbx-1', stage: 'work', status: 'failed', ended_at: '2026-11-16T09:02:00Z', end_reason: 'checks_failed' },
   ]
-  asked = serve(answer)
+  asked = serve(answer).asked
 })
 
 afterEach(() => session.end())

@@ -1,9 +1,10 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { Problem } from '../../api/problem'
-import { useAtMostEverySecond, useLive } from '../../app/live'
+import { useFresh } from '../../app/live'
 import { useKeys } from '../../app/keys'
+import { TASK_CHANGES } from '../../live/changes'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine, plain } from '../../ui/plain'
@@ -41,12 +42,10 @@ type Props = {
 export function TaskPage({ id, search, onSearch, onStarted }: Props) {
   const task = useQuery(taskOne(id))
   const attempts = useQuery(taskAttempts(id))
-  const queries = useQueryClient()
-  const refetch = useAtMostEverySecond(() => void queries.invalidateQueries({ queryKey: ['task', id] }))
   // Its own changes, and those of the sandbox that holds it.
   const holder = task.data?.sandbox_id
   const filter = useMemo(() => ({ entityIds: holder ? [id, holder] : [id], eventTypes: CHANGES }), [id, holder])
-  useLive(filter, refetch)
+  useFresh(filter, [['task', id]])
   useKeys(Object.fromEntries(TABS.map((tab, n) => [String(n + 1), () => onSearch({ tab: tab.id })])))
 
   if (task.error instanceof Problem && [404, 422].includes(task.error.status)) {
@@ -92,18 +91,7 @@ export function TaskPage({ id, search, onSearch, onStarted }: Props) {
 }
 
 const CHANGES = [
-  'TASK_STATUS_CHANGED',
-  'TASK_ASSIGNED',
-  'TASK_STARTED',
-  'TASK_COMPLETED',
-  'TASK_FAILED',
-  'TASK_CANCELLED',
-  'TASK_UPDATED',
-  'TASK_WAITING',
-  'TASK_RETRY_SCHEDULED',
-  'TASK_TIMED_OUT',
-  'TASK_DEPENDENCY_UPDATED',
-  'TASKS_UNBLOCKED',
+  ...TASK_CHANGES,
   'SANDBOX_ENDED',
   'SANDBOX_SPAWNED',
   'SANDBOX_KEPT',

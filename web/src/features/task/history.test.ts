@@ -19,7 +19,7 @@ test('tells what became of a task, newest first, without the audit trail too', (
   const told = historyOf(task, [sandbox], []).map(({ what, who, detail }) => [what, who, detail])
   expect(told).toEqual([
     ['failed', 'Omoi', 'no'],
-    ['sandbox ended: lost', 'Omoi', 'lease expired'],
+    ['sandbox ended: lost', 'Omoi', 'fell silent'],
     ['running: the worker has begun', 'Omoi', undefined],
     ['assigned: a sandbox is made to work on it', 'Omoi', undefined],
     ['made', '', undefined],

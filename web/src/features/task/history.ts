@@ -1,6 +1,7 @@
 // What became of a task and by whom, put together from what the server keeps: the task, its attempts, and the audit
 // trail for those who may read it.
 
+import { endedWords } from '../../parts/ended'
 import type { AuditEntry, Sandbox, Task } from '../../api/types'
 
 export type Change = {
@@ -61,7 +62,7 @@ function ofAttempt(sandbox: Sandbox): Change[] {
   const { id, stage, created_at, started_at, ended_at, status, end_reason } = sandbox
   const purpose = stage === 'check' ? 'for its checks' : 'to work on it'
   const common = { sandbox: id, who: sandbox.agent_id ?? 'Omoi' }
-  const reason = end_reason?.replaceAll('_', ' ')
+  const reason = end_reason && endedWords(end_reason)
   return [
     { ...common, at: created_at, key: `${id} ordered`, what: `assigned: a sandbox is made ${purpose}` },
     ...(started_at ? [{ ...common, at: started_at, key: `${id} started`, what: 'running: the worker has begun' }] : []),

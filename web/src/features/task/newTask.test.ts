@@ -11,6 +11,10 @@ test('what is left empty is not sent', () => {
   })
 })
 
+test('a task that is to start from a place of its own waits for the sandbox that is told where', () => {
+  expect(newTask({ ...EMPTY, what: 'x', base: ' trunk ' }).execution_config).toEqual({ autonomous: false })
+})
+
 test('limits are numbers, time is minutes, and nonsense is left to the server to refuse', () => {
   const draft = { ...EMPTY, project: 'p', what: 'x', model: ' scripted/binomial ', mode: 'exploration' }
   expect(newTask({ ...draft, turns: '30', budget: '1.5', minutes: '2.5' }).execution_config).toEqual({

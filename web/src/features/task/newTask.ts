@@ -29,6 +29,8 @@ export function newTask(draft: Draft): TaskBody {
   if (draft.mode) config.mode = draft.mode
   if (draft.turns.trim()) config.max_turns = number(draft.turns)
   if (draft.budget.trim()) config.budget_usd = number(draft.budget)
+  // Where to start from is told with the sandbox: until that is ordered, nobody else may order one that starts elsewhere.
+  if (draft.base.trim()) config.autonomous = false
   if (draft.minutes.trim()) config.wall_clock_seconds = seconds(draft.minutes)
   return {
     project_id: draft.project,

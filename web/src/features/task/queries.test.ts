@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import { taskStart } from './queries'
+import { taskRelease, taskStart } from './queries'
 
 const TASK = { id: 'task-1', project_id: 'prj-1' }
 const refused = (code: string) => Response.json({ status: 409, title: '', code, detail: code }, { status: 409 })
@@ -31,4 +31,14 @@ test('any other refusal is told', async () => {
   expect(asked).toHaveLength(1)
   serve(refused('task_held'), { ...TASK, sandbox_id: null })
   await expect(taskStart(TASK)).rejects.toMatchObject({ code: 'task_held' })
+})
+
+test('a task that was held back is given to its project again, with all else it was told', async () => {
+  let sent: unknown
+  vi.stubGlobal('fetch', async (request: Request) => {
+    sent = [request.method, new URL(request.url).pathname, await request.json()]
+    return Response.json({})
+  })
+  await taskRelease({ id: 'task-1', execution_config: { autonomous: false, model: 'm' } })
+  expect(sent).toEqual(['PATCH', '/api/v1/tasks/task-1', { execution_config: { model: 'm' } }])
 })

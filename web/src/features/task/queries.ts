@@ -3,7 +3,7 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
 import { Problem } from '../../api/problem'
-import type { AuditEntry, NewTask, Priority, Sandbox, Task, TaskStatus, Ticket } from '../../api/types'
+import type { AuditEntry, NewTask, Priority, Sandbox, Task, TaskStatus, Ticket, TicketPatch } from '../../api/types'
 import type { TaskBody } from './newTask'
 
 export type TaskPage = { items: Task[]; next?: string | null }
@@ -103,6 +103,10 @@ export function taskAudit(id: string) {
   })
 }
 
+export function ticketChange(id: string, body: TicketPatch) {
+  return ask(api.PATCH('/api/v1/tickets/{id}', { params: { path: { id } }, body }))
+}
+
 export function ticketOne(id: string) {
   return queryOptions({
     queryKey: ['ticket', id],
@@ -121,6 +125,11 @@ export function projectChoice() {
 
 export function taskCreate(body: TaskBody) {
   return ask(api.POST('/api/v1/tasks', { body: body as NewTask }))
+}
+
+/** From now on its project decides again whether a sandbox is made for it without anybody asking. */
+export async function taskRelease({ id, execution_config: { autonomous: _held, ...config } }: Pick<Task, 'id' | 'execution_config'>) {
+  await ask(api.PATCH('/api/v1/tasks/{id}', { params: { path: { id } }, body: { execution_config: config } }))
 }
 
 export function taskRetry(id: string) {

@@ -3,6 +3,7 @@ import { useState, type ReactNode } from 'react'
 import { asProblem } from '../../api/problem'
 import { useSession } from '../../api/session'
 import type { Task } from '../../api/types'
+import { tell } from '../../app/toast'
 import { Confirm } from '../../ui/Confirm'
 import type { MenuItem } from '../../ui/Menu'
 import { ErrorPanel } from '../../ui/panels'
@@ -10,6 +11,7 @@ import { oneLine } from '../../ui/plain'
 import { movesOf, moveWords, type Move } from './moves'
 import { bringUpToDate } from './place'
 import { taskCancel, taskPriority, taskRetry, taskStart } from './queries'
+import { undoOf } from './undo'
 
 type Asked = { task: Task; move: Move }
 
@@ -31,7 +33,12 @@ export function useMoves(): Moves {
   const [asked, setAsked] = useState<Asked>()
   const change = useMutation({
     mutationFn: carryOut,
-    onSuccess: () => setAsked(undefined),
+    onSuccess: (_done, { task, move }) => {
+      setAsked(undefined)
+      const back = undoOf(task, move)
+      const undo = back && (() => back.undo().finally(() => bringUpToDate(queries, [task.id])))
+      if (undo) tell({ words: back.words, undo })
+    },
     onSettled: (_done, _error, { task }) => bringUpToDate(queries, [task.id]),
   })
   const canMove = who?.role !== 'viewer'

@@ -4,26 +4,11 @@ import { useQueryClient } from '@tanstack/react-query'
 import { useRef } from 'react'
 import type { LiveEvent } from '../../api/types'
 import { useAtMostEverySecond, useLive } from '../../app/live'
+import { TASK_CHANGES } from '../../live/changes'
 import { array } from '../../live/fields'
 import { TELLING } from '../../live/doing'
 import { bringUpToDate } from './place'
 
-const TASK_CHANGES = [
-  'TASK_CREATED',
-  'TASK_STATUS_CHANGED',
-  'TASK_ASSIGNED',
-  'TASK_STARTED',
-  'TASK_COMPLETED',
-  'TASK_FAILED',
-  'TASK_CANCELLED',
-  'TASK_UPDATED',
-  'TASK_WAITING',
-  'TASK_RETRY_SCHEDULED',
-  'TASK_TIMED_OUT',
-  'TASK_DEPENDENCY_UPDATED',
-  'TASKS_UNBLOCKED',
-  'TASK_FOOTPRINT_OVERLAP',
-]
 const TICKETS = ['TICKET_CREATED', 'TICKET_UPDATED']
 const CHANGES = { eventTypes: [...TASK_CHANGES, ...TICKETS, ...TELLING.map((type) => `SANDBOX_${type}`)] }
 

@@ -9,6 +9,7 @@ import { bytes, money, tokens } from '../../../ui/figures'
 import { Markdown } from '../../../ui/Markdown'
 import { nameOf, oneLine } from '../../../ui/plain'
 import { duration } from '../../../ui/time'
+import { isFailed, isRunning, outputOf } from '../call'
 import { Card, Title, useOpen, Well } from './Card'
 import { CallCost } from './Speech'
 
@@ -79,14 +80,6 @@ function CommandCard({ row }: { row: ToolRow }) {
       {row.output.droppedBytes > 0 && <p className="text-xs text-warn">{bytes(row.output.droppedBytes)} more were not kept</p>}
     </Card>
   )
-}
-
-/** What the command wrote, or what was told of it when that is not there. */
-export function outputOf(row: ToolRow): string {
-  if (row.output.text !== '') return row.output.text
-  const response = field(row.done?.data, 'tool_response')
-  const told = [text(response, 'stdout'), text(response, 'stderr')].filter((part) => part !== undefined).join('\n')
-  return told !== '' ? told : (text(row.result?.data, 'result') ?? '')
 }
 
 /** A helper: what it was asked, what it did, what it answered. Its own events are rows below this one. */
@@ -210,15 +203,6 @@ function Figures({ row }: { row: ToolRow }) {
       {row.call && <CallCost call={row.call} />}
     </>
   )
-}
-
-export function isRunning(row: ToolRow): boolean {
-  return row.done === undefined && row.ended === undefined && row.result === undefined
-}
-
-export function isFailed(row: ToolRow): boolean {
-  const code = number(row.done?.data, 'exit_code') ?? number(row.ended?.data, 'exit_code')
-  return flag(row.done?.data, 'is_error') === true || flag(row.result?.data, 'is_error') === true || (code ?? 0) !== 0
 }
 
 function partsOf(row: ToolRow) {

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { session } from '../../../api/session'
 import type { StoredEvent } from '../../../api/types'
 import { liveEvent, storedEvent } from '../../../test/fakes'
-import { Refusal, serve, showPage, type Answer, type Served } from '../../../test/show'
+import { refused, serve, showPage, type Answer, type Served } from '../../../test/page'
 import { ComparePage } from './ComparePage'
 
 const sandbox = (id: string, more: object) => ({ id, task_id: 'task-1', provider: 'local', created_at: '2026-11-16T09:00:00Z', labels: {}, ...more })
@@ -16,13 +16,13 @@ let served: Served
 const answer: Answer = ({ path, query }) => {
   const [, kind, id = '', part] = path.split('/')
   if (path === '/costs') {
-    const isFirst = query.get('sandbox_id') === 'sbx-1'
+    const isFirst = query.sandbox_id === 'sbx-1'
     return { items: [], totals: { calls: 2, input_tokens: isFirst ? 400 : 900, output_tokens: 90, cache_read_tokens: 0, cache_write_tokens: 0, cost_usd: 0.1 } }
   }
   if (kind !== 'sandboxes') return undefined
   if (part === 'task') return { id: 'task-1', sandbox_id: 'sbx-2', title: 'Add \u202erefunds', result: { verification: 'verified', checks: [{ name: 'unit', passed: true }] } }
   if (part === 'events') {
-    const after = Number(query.get('after') ?? 0)
+    const after = Number(query.after ?? 0)
     return { events: (events[id] ?? []).filter(({ seq }) => seq > after).toReversed() }
   }
   return part === undefined ? sandboxes[id] : undefined
@@ -91,7 +91,7 @@ describe('two attempts', () => {
   test('go on being counted while one of them works', async () => {
     show('sbx-1', 'sbx-2')
     expect(await row('Turns')).toEqual(['1', '2', '+1'])
-    await waitFor(() => expect(served.asked.some(({ path }) => path === '/stream')).toBe(true))
+    await waitFor(() => expect(served.isFollowed()).toBe(true))
     events['sbx-2']?.push(event(6, 'agent.assistant_message', { turn: 3 }))
     served.tell(liveEvent(6, { entity_id: 'sbx-2' }))
     await waitFor(async () => expect(await row('Turns')).toEqual(['1', '3', '+2']))
@@ -109,7 +109,7 @@ describe('two attempts', () => {
   })
 
   test('that cannot be read say why', async () => {
-    served = serve((asked) => (asked.path.endsWith('/events') ? new Refusal(500, 'broken') : answer(asked)))
+    served = serve((asked) => (asked.path.endsWith('/events') ? refused(500, 'broken', 'broken') : answer(asked)))
     showPage(() => <ComparePage a="sbx-1" b="sbx-2" />)
     expect((await screen.findByRole('alert')).textContent).toContain('broken')
   })

@@ -1,8 +1,9 @@
-import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { Problem } from '../../../api/problem'
-import { useAtMostEverySecond, useLive } from '../../../app/live'
+import { useFresh } from '../../../app/live'
+import { endedWords } from '../../../parts/ended'
 import { count, usd } from '../../../ui/amount'
 import { tokens } from '../../../ui/figures'
 import { Page } from '../../../ui/Page'
@@ -78,14 +79,9 @@ function useRun(id: string) {
 
 /** One of them may still be at work. */
 function useCompareStream(a: string, b: string) {
-  const queries = useQueryClient()
   const filter = useMemo(() => ({ entityIds: [a, b] }), [a, b])
-  const refetch = useAtMostEverySecond(() => {
-    for (const id of [a, b]) void queries.invalidateQueries({ queryKey: ['sandbox', id] })
-  })
-  useLive(filter, (event) => {
-    if (event === 'connected' || !event.event_type.endsWith('heartbeat')) refetch()
-  })
+  const keys = [a, b].map((id) => ['sandbox', id])
+  useFresh(filter, keys, (event) => !event.event_type.endsWith('heartbeat'))
 }
 
 function Comparison({ a, b, isWhole }: { a: Run; b: Run; isWhole: boolean }) {
@@ -155,7 +151,7 @@ function Amounts({ name, a, b, words = String }: AmountProps) {
 }
 
 function why({ sandbox: { end_reason, place_error } }: Run): string | undefined {
-  return [end_reason?.replaceAll('_', ' '), place_error].filter(Boolean).join(': ') || undefined
+  return [end_reason && endedWords(end_reason), place_error].filter(Boolean).join(': ') || undefined
 }
 
 function Name({ run: { sandbox } }: { run: Run }) {

@@ -1,7 +1,8 @@
 // Two attempts side by side: what each came to, and where they first went different ways. No React inside.
 
 import type { CostTotals, Sandbox, Task } from '../../../api/types'
-import { factsOf, filesOf, type ChangedFile } from '../../../live/facts'
+import { foldFacts, foldFiles, type ChangedFile } from '../../../live/facts'
+import { folded } from '../../../live/fold'
 import { array, flag, number, text } from '../../../live/fields'
 import type { LogEvent } from '../../../live/log'
 import { isHeartbeat } from '../../../live/rows'
@@ -24,7 +25,7 @@ export type Side = {
   verification: string | undefined
   turns: number
   durationMs: number | undefined
-  files: ChangedFile[]
+  files: readonly ChangedFile[]
   added: number
   removed: number
   checks: Check[]
@@ -33,13 +34,13 @@ export type Side = {
 }
 
 export function sideOf({ sandbox, task, events }: Run): Side {
-  const files = filesOf(events)
+  const files = folded(foldFiles, events)
   const last = events.at(-1)
   const from = Date.parse(sandbox.created_at)
   const to = sandbox.ended_at ?? last?.at
   const own = task?.sandbox_id === sandbox.id ? task : null
   return {
-    outcome: outcomeOf(factsOf(events).outcome),
+    outcome: outcomeOf(folded(foldFacts, events).outcome),
     verification: text(own?.result, 'verification'),
     turns: turnsOf(events),
     durationMs: to === undefined ? undefined : Date.parse(to) - from,

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { session } from '../../../api/session'
 import type { Role, Task, Ticket } from '../../../api/types'
 import { liveEvent } from '../../../test/fakes'
-import { Refusal, serve, showPage, type Answer, type Served } from '../../../test/show'
+import { refused, serve, showPage, type Answer, type Served } from '../../../test/page'
 import { BoardPage } from './BoardPage'
 import type { BoardSearch } from './search'
 
@@ -34,8 +34,8 @@ function ownAnswer({ method, path, query, body }: Parameters<Answer>[0]): unknow
   }
   switch (path) {
     case '/tasks': {
-      const [status, limit, from] = [query.get('status'), Number(query.get('limit')), Number(query.get('cursor') ?? 0)]
-      const fitting = tasks.filter((one_) => status === null || one_.status === status)
+      const [status, limit, from] = [query.status, Number(query.limit), Number(query.cursor ?? 0)]
+      const fitting = tasks.filter((one_) => status === undefined || one_.status === status)
       const next = from + limit < fitting.length ? String(from + limit) : null
       return { items: fitting.slice(from, from + limit), next }
     }
@@ -141,7 +141,7 @@ describe('the board', () => {
     show()
     await userEvent.click(within(await card('Title of task-a')).getByRole('button', { name: '#7' }))
     expect(search.ticket).toBe('tkt-1')
-    await waitFor(() => expect(served.asked.some(({ query }) => query.get('ticket_id') === 'tkt-1')).toBe(true))
+    await waitFor(() => expect(served.asked.some(({ query }) => query.ticket_id === 'tkt-1')).toBe(true))
     expect((await screen.findByRole('link', { name: 'Its graph' })).getAttribute('href')).toBe('/graph?scope=ticket&id=tkt-1')
   })
 
@@ -173,7 +173,7 @@ describe('the board', () => {
     const completed = await column('completed')
     expect(await within(completed).findByRole('link', { name: 'Title of task-1999' })).toBeTruthy()
     expect(await within(completed).findByText('The newest 2000 were searched; there are more.')).toBeTruthy()
-    expect(Math.max(...served.asked.map(({ query }) => Number(query.get('cursor'))))).toBe(1_500)
+    expect(Math.max(...served.asked.map(({ query }) => Number(query.cursor ?? 0)))).toBe(1_500)
   })
 
   test('leads to where an agent that asks can be answered', async () => {
@@ -188,7 +188,7 @@ describe('the board', () => {
   })
 
   test('says so when a column cannot be had, and the others go on', async () => {
-    answer = (asked) => (asked.query.get('status') === 'failed' ? new Refusal(500, 'broken') : ownAnswer(asked))
+    answer = (asked) => (asked.query.status === 'failed' ? refused(500, 'broken', 'broken') : ownAnswer(asked))
     show()
     expect(await within(await column('failed')).findByRole('alert')).toBeTruthy()
     expect(await card('Title of task-a')).toBeTruthy()
@@ -250,7 +250,7 @@ describe('moving a card', () => {
   })
 
   test('is refused with the server’s words', async () => {
-    answer = (asked) => (asked.path.endsWith('/retry') ? new Refusal(409, 'task_not_over') : ownAnswer(asked))
+    answer = (asked) => (asked.path.endsWith('/retry') ? refused(409, 'task_not_over', 'task_not_over') : ownAnswer(asked))
     show()
     within(await card('Title of task-f')).getByRole('link', { name: 'Title of task-f' }).focus()
     await userEvent.keyboard('r')

@@ -22,6 +22,7 @@ import { step } from './focus'
 import { isSearching, matches, type BoardSearch } from './search'
 import { TaskCard } from './TaskCard'
 import { TaskTable } from './TaskTable'
+import { TicketBoard } from './TicketBoard'
 
 const LIST = 100
 /** What is looked for is looked for in more. */
@@ -31,8 +32,12 @@ const ACTS_MAX = 50
 
 type Props = { search: BoardSearch; onSearch: (change: BoardSearch) => void }
 
+export function BoardPage(props: Props) {
+  return props.search.view === 'tickets' ? <TicketBoard {...props} /> : <TaskBoard {...props} />
+}
+
 /** Every task by its state, on columns or in a table. */
-export function BoardPage({ search, onSearch }: Props) {
+function TaskBoard({ search, onSearch }: Props) {
   const isList = search.view === 'list'
   const columns = useColumns(search, !isList)
   const list = useList(search, isList)

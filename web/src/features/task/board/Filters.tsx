@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { Columns3, List } from 'lucide-react'
+import { Columns3, List, Ticket } from 'lucide-react'
 import { useEffect, useRef } from 'react'
 import { nameOf } from '../../../ui/plain'
 import { PRIORITIES } from '../moves'
@@ -17,7 +17,7 @@ export function Filters({ search, onSearch }: Props) {
   const isList = search.view === 'list'
   return (
     <div role="search" className="flex flex-1 basis-full flex-wrap items-center gap-2 md:basis-0">
-      <Find q={search.q} onFind={(q) => onSearch({ q: q || undefined })} />
+      <Find label={search.view === 'tickets' ? 'Find tickets' : 'Find tasks'} q={search.q} onFind={(q) => onSearch({ q: q || undefined })} />
       <select
         aria-label="Project"
         value={search.project ?? ''}
@@ -70,8 +70,14 @@ export function Filters({ search, onSearch }: Props) {
       <span className="flex-1" />
       <fieldset className="flex rounded border border-line-strong">
         <legend className="sr-only">View</legend>
-        <ViewButton label="Board" icon={Columns3} isChosen={!isList} onChoose={() => onSearch({ view: undefined })} />
+        <ViewButton label="Board" icon={Columns3} isChosen={search.view === undefined} onChoose={() => onSearch({ view: undefined })} />
         <ViewButton label="List" icon={List} isChosen={isList} onChoose={() => onSearch({ view: 'list' })} />
+        <ViewButton
+          label="Tickets"
+          icon={Ticket}
+          isChosen={search.view === 'tickets'}
+          onChoose={() => onSearch({ view: 'tickets', ticket: undefined, task: undefined })}
+        />
       </fieldset>
     </div>
   )
@@ -94,7 +100,7 @@ function ViewButton({ label, icon: Icon, isChosen, onChoose }: ViewProps) {
 }
 
 /** What is typed is looked for once the fingers rest. */
-function Find({ q, onFind }: { q: string | undefined; onFind: (q: string) => void }) {
+function Find({ label, q, onFind }: { label: string; q: string | undefined; onFind: (q: string) => void }) {
   const input = useRef<HTMLInputElement>(null)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
   useEffect(() => () => clearTimeout(timer.current), [])
@@ -107,7 +113,7 @@ function Find({ q, onFind }: { q: string | undefined; onFind: (q: string) => voi
       ref={input}
       id="board-find"
       type="search"
-      aria-label="Find tasks"
+      aria-label={label}
       placeholder="Find /"
       defaultValue={q ?? ''}
       autoComplete="off"

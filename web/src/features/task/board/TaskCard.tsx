@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Box, GitBranch } from 'lucide-react'
-import type { DragEvent } from 'react'
 import type { Task, Ticket } from '../../../api/types'
 import type { Doing } from '../../../live/doing'
 import { Menu, type MenuItem } from '../../../ui/Menu'
@@ -11,6 +10,7 @@ import { NoteLine } from '../NoteLine'
 import { PriorityWord } from '../PriorityWord'
 import { taskOne } from '../queries'
 import { noteOf, since, type Known } from '../note'
+import { dragging } from './Frame'
 
 const TITLE_CHARS = 200
 
@@ -29,18 +29,10 @@ export type CardProps = {
 
 /** A task on the board. A click opens the drawer; Enter, or a click that asks for another tab, its page. */
 export function TaskCard({ task, ticket, known, act, isOpen, isBusy, items, onOpen, onTicket, onDrag }: CardProps) {
-  const drag = onDrag && {
-    draggable: true,
-    onDragStart: (event: DragEvent) => {
-      event.dataTransfer.setData('text/plain', task.id)
-      event.dataTransfer.effectAllowed = 'move'
-      onDrag(task)
-    },
-    onDragEnd: () => onDrag(undefined),
-  }
   return (
     <article
-      {...drag}
+      {...dragging(task, onDrag)}
+      data-card
       data-task={task.id}
       aria-busy={isBusy}
       className={`relative flex flex-col gap-1 rounded-md border bg-surface px-2 py-1.5 hover:border-line-strong has-[a:focus-visible]:border-accent ${isOpen ? 'border-accent' : 'border-line'} ${isBusy ? 'opacity-60' : ''}`}
@@ -68,6 +60,7 @@ export function TaskCard({ task, ticket, known, act, isOpen, isBusy, items, onOp
       <Link
         to="/tasks/$id"
         params={{ id: task.id }}
+        data-open
         draggable={false}
         onClick={(event) => {
           // A key has no clicks to count: Enter goes to the page, as links do.

@@ -6,10 +6,22 @@ import { Button } from '../../../ui/Button'
 import { Menu, type MenuItem } from '../../../ui/Menu'
 import { oneLine, shortId } from '../../../ui/plain'
 import { State } from '../../../ui/State'
+import { Table, type Heading } from '../../../ui/Table'
 import { Ago } from '../../../ui/Time'
 import { NoteLine } from '../NoteLine'
 import { PriorityWord } from '../PriorityWord'
 import { noteOf, type Known } from '../note'
+
+const HEADINGS: Heading[] = [
+  { label: 'State' },
+  { label: 'Task' },
+  { label: 'Priority', from: 'md' },
+  { label: 'Sandbox', from: 'md' },
+  { label: 'Retries', from: 'lg' },
+  { label: 'Cost', from: 'lg', isRight: true },
+  { label: 'Changed', from: 'md' },
+  { label: 'Actions', isHidden: true },
+]
 
 type Props = {
   tasks: readonly Task[]
@@ -27,35 +39,19 @@ type Props = {
 export function TaskTable({ tasks, tickets, known, acts, itemsOf, onOpen, hasMore, isLoadingMore, onMore }: Props) {
   return (
     <>
-      <table className="w-full text-left">
-        <thead className="text-2xs text-subtle">
-          <tr className="h-7 border-b border-line">
-            <th className="px-4 font-medium">State</th>
-            <th className="px-2 font-medium">Task</th>
-            <th className="hidden px-2 font-medium md:table-cell">Priority</th>
-            <th className="hidden px-2 font-medium md:table-cell">Sandbox</th>
-            <th className="hidden px-2 font-medium lg:table-cell">Retries</th>
-            <th className="hidden px-2 text-right font-medium lg:table-cell">Cost</th>
-            <th className="hidden px-2 font-medium md:table-cell">Changed</th>
-            <th className="w-10 px-2 font-medium">
-              <span className="sr-only">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {tasks.map((task) => (
-            <Row
-              key={task.id}
-              task={task}
-              ticket={tickets.get(task.ticket_id ?? '')}
-              known={known}
-              act={acts.get(task.sandbox_id ?? '')}
-              items={itemsOf(task)}
-              onOpen={onOpen}
-            />
-          ))}
-        </tbody>
-      </table>
+      <Table headings={HEADINGS}>
+        {tasks.map((task) => (
+          <Row
+            key={task.id}
+            task={task}
+            ticket={tickets.get(task.ticket_id ?? '')}
+            known={known}
+            act={acts.get(task.sandbox_id ?? '')}
+            items={itemsOf(task)}
+            onOpen={onOpen}
+          />
+        ))}
+      </Table>
       {hasMore && (
         <div className="p-3">
           <Button disabled={isLoadingMore} onClick={onMore}>

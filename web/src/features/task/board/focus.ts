@@ -3,9 +3,9 @@
 export type Direction = 'up' | 'down' | 'left' | 'right'
 
 export function step(direction: Direction) {
-  const here = document.activeElement?.closest<HTMLElement>('[data-task]')
-  const next = here ? neighbour(here, direction) : document.querySelector<HTMLElement>('[data-task]')
-  const link = next?.querySelector<HTMLElement>('a')
+  const here = document.activeElement?.closest<HTMLElement>('[data-card]')
+  const next = here ? neighbour(here, direction) : document.querySelector<HTMLElement>('[data-card]')
+  const link = next?.querySelector<HTMLElement>('[data-open]')
   link?.focus()
   next?.scrollIntoView?.({ block: 'nearest', inline: 'nearest' })
 }
@@ -22,5 +22,5 @@ function neighbour(here: HTMLElement, direction: Direction): HTMLElement | undef
 }
 
 function cardsOf(within: Element | Document): HTMLElement[] {
-  return [...within.querySelectorAll<HTMLElement>('[data-task]')]
+  return [...within.querySelectorAll<HTMLElement>('[data-card]')]
 }

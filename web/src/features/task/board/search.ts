@@ -9,10 +9,11 @@ export type BoardSearch = {
   ticket?: string | undefined
   q?: string | undefined
   priority?: Priority | undefined
-  view?: 'list' | undefined
+  /** Tasks in columns where nothing is said. */
+  view?: 'list' | 'tickets' | undefined
   /** In the list; on the board every state has its column. */
   status?: TaskStatus | undefined
-  /** Whether cancelled tasks have a column. */
+  /** Whether what is cancelled has a column. */
   cancelled?: true | undefined
   /** The task in the drawer. */
   task?: string | undefined
@@ -28,7 +29,7 @@ export function asBoardSearch(search: Record<string, unknown>): BoardSearch {
     ...(typeof search.ticket === 'string' && search.ticket && { ticket: search.ticket }),
     ...(typeof q === 'string' && q && { q }),
     ...(priority && { priority }),
-    ...(search.view === 'list' && { view: 'list' as const }),
+    ...((search.view === 'list' || search.view === 'tickets') && { view: search.view }),
     ...(status && { status }),
     ...(search.cancelled === true && { cancelled: true as const }),
     ...(typeof search.task === 'string' && search.task && { task: search.task }),
@@ -43,6 +44,10 @@ export function isSearching({ q, priority }: BoardSearch): boolean {
 /** All words, anywhere in what names it. */
 export function matches(task: Task, { q, priority }: BoardSearch): boolean {
   if (priority !== undefined && task.priority !== priority) return false
-  const text = `${task.title} ${task.id} ${task.branch_name ?? ''} ${task.sandbox_id ?? ''}`.toLowerCase()
-  return (q ?? '').toLowerCase().split(/\s+/).every((word) => text.includes(word))
+  return matchesWords(`${task.title} ${task.id} ${task.branch_name ?? ''} ${task.sandbox_id ?? ''}`, q)
+}
+
+export function matchesWords(text: string, q: string | undefined): boolean {
+  const whole = text.toLowerCase()
+  return (q ?? '').toLowerCase().split(/\s+/).every((word) => whole.includes(word))
 }

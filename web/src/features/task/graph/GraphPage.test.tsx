@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { session } from '../../../api/session'
 import type { GraphNode, Overlap, TaskGraph, TaskStatus } from '../../../api/types'
 import { liveEvent } from '../../../test/fakes'
-import { Refusal, serve, showPage, type Answer, type Served } from '../../../test/show'
+import { refused, serve, showPage, type Answer, type Served } from '../../../test/page'
 import { GraphPage } from './GraphPage'
 import { asGraphSearch, type GraphSearch } from './search'
 
@@ -26,13 +26,13 @@ function ownAnswer({ path, query }: Parameters<Answer>[0]): unknown {
     case '/projects':
       return { items: [{ id: 'prj-1', name: 'shop' }, { id: 'prj-2', name: 'other' }], next: null }
     case '/projects/prj-1/graph':
-      return query.get('ticket_id') ? { ...graph, nodes: graph.nodes.slice(0, 1), edges: [] } : graph
+      return query.ticket_id ? { ...graph, nodes: graph.nodes.slice(0, 1), edges: [] } : graph
     case '/projects/prj-2/graph':
       return { ...graph, project_id: 'prj-2', nodes: [], edges: [], groups: [] }
     case '/projects/prj-1/overlaps':
       return { project_id: 'prj-1', items: overlaps }
     case '/sandboxes':
-      return { items: query.get('live') ? [{ id: 'sbx-9', task_id: 'c' }] : [], next: null }
+      return { items: query.live ? [{ id: 'sbx-9', task_id: 'c' }] : [], next: null }
     case '/tickets/tkt-1':
       return { id: 'tkt-1', project_id: 'prj-1', number: 7, title: 'Refunds' }
     default:
@@ -171,7 +171,7 @@ describe('the graph', () => {
   })
 
   test('says why it cannot be had, and tries again', async () => {
-    answer = (asked) => (asked.path.endsWith('/graph') ? new Refusal(500, 'broken') : ownAnswer(asked))
+    answer = (asked) => (asked.path.endsWith('/graph') ? refused(500, 'broken', 'broken') : ownAnswer(asked))
     show()
     const alert = await screen.findByRole('alert')
     expect(alert.textContent).toContain('broken')

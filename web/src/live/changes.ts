@@ -1,0 +1,18 @@
+// What the stream calls the changes of a task.
+
+export const TASK_CHANGES = [
+  'TASK_CREATED',
+  'TASK_STATUS_CHANGED',
+  'TASK_ASSIGNED',
+  'TASK_STARTED',
+  'TASK_COMPLETED',
+  'TASK_FAILED',
+  'TASK_CANCELLED',
+  'TASK_UPDATED',
+  'TASK_WAITING',
+  'TASK_RETRY_SCHEDULED',
+  'TASK_TIMED_OUT',
+  'TASK_DEPENDENCY_UPDATED',
+  'TASKS_UNBLOCKED',
+  'TASK_FOOTPRINT_OVERLAP',
+] as const
