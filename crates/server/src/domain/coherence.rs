@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use omoi_protocol::SystemStatus;
 
-use super::spec::similar;
+use super::spec::Likeness;
 
 /// Below this an agent is off its goal.
 pub const ALIGNED_FROM: f64 = 0.5;
@@ -81,7 +81,7 @@ pub fn status(coherence: f64, agents: usize, duplicates: usize) -> SystemStatus 
 
 /// How alike two goals are, from 0 to 1.
 pub fn goals_alike(a: &str, b: &str) -> f64 {
-    similar(a, b)
+    Likeness::of(a).to(&Likeness::of(b))
 }
 
 /// How alike two tasks are, by their words and, where both have some, by their files.

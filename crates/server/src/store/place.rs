@@ -18,7 +18,6 @@ use serde_json::{Value as Json, json};
 use super::{
     Error, Store, Tx,
     attempt::{self, Before},
-    claim::claim_this,
     claim::{self, claim_found},
     dependency, project,
     proof::{self, Owed},
