@@ -21,6 +21,7 @@ mod token;
 
 mod agent;
 mod demo;
+mod guardian;
 mod import;
 mod project;
 mod run;

@@ -86,6 +86,10 @@ ids! {
     EgressId, "egr";
     /// One call to a model.
     CallId, "call";
+    /// Something that the Guardian found.
+    FindingId, "fnd";
+    /// Something that was done about it.
+    InterventionId, "int";
 }
 
 /// An event's name: its place in the one order of everything that is stored.

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod egress;
 pub mod event;
 pub mod graph;
+pub mod guardian;
 pub mod id;
 pub mod launch;
 pub mod live;

@@ -38,6 +38,8 @@ const MAY_FREE_A_TASK: &[&str] = &[
     "SANDBOX_KEPT",
 ];
 const MAY_ADVANCE_A_SPEC: &[&str] = &["TASK_STATUS_CHANGED", "TASK_COMPLETED", "SPEC_PHASE_STARTED"];
+/// What the Guardian does not wait for its time with. All else it takes together, a moment later.
+const TO_THE_GUARDIAN: &[&str] = &["SANDBOX_ENDED", "POLICY_CHANGED"];
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 
 /// A row as viewers see it; its text is made once, for the first who wants it.
@@ -95,6 +97,7 @@ pub struct Wakes {
     pub dispatch: Arc<Notify>,
     pub advance: Arc<Notify>,
     pub places: Arc<Notify>,
+    pub guardian: Arc<Notify>,
 }
 
 #[derive(Clone)]
@@ -166,6 +169,9 @@ impl Bus {
         }
         if told(&["SANDBOX_ENDED"]) {
             self.0.wakes.places.notify_one();
+        }
+        if told(TO_THE_GUARDIAN) {
+            self.0.wakes.guardian.notify_one();
         }
         for row in rows.iter().filter(|row| row.event_type == MESSAGE_QUEUED) {
             let waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);

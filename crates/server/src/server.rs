@@ -18,10 +18,11 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{Advance, Defaults, Dispatch, Loops, Node, Parts, Places, Supervise},
+    orchestrator::{Advance, Defaults, Dispatch, Guardian, Loops, Node, Parts, Places, Supervise},
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
+    usual::{self, Usual},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,8 @@ pub enum Error {
     Model(#[from] model::Error),
     #[error(transparent)]
     Scenario(#[from] model::ScenarioError),
+    #[error(transparent)]
+    Policy(#[from] usual::Error),
 }
 
 pub struct Server {
@@ -58,6 +61,7 @@ impl Server {
         make_data_dir(&config)?;
         let library = model::Library::load(&config.model)?;
         config.model.prices.extend(library.tariffs());
+        let usual = Usual::load(config.guardian.policy.as_deref())?;
         // Before anything is counted: a figure that was asked for earlier counts nothing, for good.
         telemetry::metrics_handle();
         let (bus, intake) = Bus::new(config.live.ring_events);
@@ -91,6 +95,7 @@ impl Server {
                 wake: wake.clone(),
                 mirrors: mirrors.clone(),
                 calls,
+                usual: usual.clone(),
                 stop: stop.child_token(),
             },
         );
@@ -110,12 +115,15 @@ impl Server {
                 stays: config.worker.idle,
             };
             let supervise = config.supervise.enabled.then_some((config.supervise.period, supervise));
+            let guardian =
+                Guardian::new(store.clone(), parts.clock.clone(), parts.node.clone(), usual.policy.clone());
+            let guardian = config.guardian.enabled.then_some((config.guardian.period, guardian));
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
             let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
             let advance =
                 Advance { store: store.clone(), node: parts.node.clone(), mirrors: parts.mirrors.clone() };
             let places = Places::new(parts, defaults, tracker.clone());
-            Loops { store: store.clone(), dispatch, advance, places, supervise, wakes }
+            Loops { store: store.clone(), dispatch, advance, places, supervise, guardian, wakes }
                 .start(&tracker, &stop);
         }
         let service = app.into_make_service_with_connect_info::<SocketAddr>();

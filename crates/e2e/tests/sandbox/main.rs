@@ -16,6 +16,7 @@ mod diamond;
 mod dispatch;
 mod faults;
 mod finish;
+mod guardian;
 mod hostile;
 mod model;
 mod preserve;

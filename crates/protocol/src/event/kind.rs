@@ -344,7 +344,8 @@ pub fn is_work(event_type: &str) -> bool {
             | "model.call"
             | "budget.exceeded"
     );
-    // News of the sandbox itself is not the work in it, and a loop of refused requests is none either.
-    let is_news = event_type.starts_with("sandbox.") || event_type.starts_with("egress.");
+    // News of the sandbox itself is not the work in it, what is thought of it is not, and a loop of refused requests
+    // is none either.
+    let is_news = ["sandbox.", "egress.", "guardian."].iter().any(|prefix| event_type.starts_with(prefix));
     !is_idle && !is_heartbeat(event_type) && !is_news
 }

@@ -8,6 +8,7 @@ mod upkeep;
 mod advance;
 mod commands;
 mod dispatch;
+mod guardian;
 mod launch;
 mod node;
 mod places;
@@ -20,6 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use advance::{Advance, advance};
 pub use dispatch::{Dispatch, dispatch};
+pub use guardian::Guardian;
 pub use launch::Defaults;
 pub use node::Node;
 pub use overlap::overlaps;
@@ -44,12 +46,14 @@ pub struct Loops {
     pub places: Places,
     /// And how often it looks; none when nobody is to be judged.
     pub supervise: Option<(Duration, Supervise)>,
+    /// And how often it looks by itself; none when it does not.
+    pub guardian: Option<(Duration, Guardian)>,
     pub wakes: Wakes,
 }
 
 impl Loops {
     pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
-        let Self { store, dispatch, advance, places, supervise, wakes } = self;
+        let Self { store, dispatch, advance, places, supervise, guardian, wakes } = self;
         let never = || Arc::new(Notify::new());
         let run = Runner { tracker, stop };
         run.every("overlaps", OVERLAP_PERIOD, never(), store.clone(), |store: Store| async move {
@@ -83,6 +87,15 @@ impl Loops {
                 never(),
                 supervise,
                 |it: Supervise| async move { it.tick().await },
+            );
+        }
+        if let Some((period, guardian)) = guardian {
+            run.every(
+                "guardian",
+                period,
+                wakes.guardian,
+                guardian,
+                |it: Guardian| async move { it.tick().await },
             );
         }
     }

@@ -9,7 +9,7 @@ use omoi_protocol::{
 use serde_json::{Value as Json, json};
 
 use super::{
-    Error, Store, Tx, event,
+    Error, Store, Tx, account, event, guardian,
     sandbox::{self, Reporter},
     value::{Row, params},
 };
@@ -28,43 +28,7 @@ impl Store {
         new: NewMessage,
     ) -> Result<Message, Error> {
         let (sender, to) = (sender.to_owned(), to.clone());
-        self.write(async move |tx| {
-            let sql = "SELECT s.status, (SELECT count(*) FROM messages m WHERE m.sandbox_id = s.id \
-                       AND m.state IN ('queued', 'delivered')) AS waiting, \
-                       (SELECT max(m.seq) FROM messages m WHERE m.sandbox_id = s.id) AS last \
-                       FROM sandboxes s WHERE s.id = $1";
-            let row = tx.query_one(sql, params![&to]).await?.ok_or_else(|| Error::not_found("sandbox", &to))?;
-            if row.get::<String>("status")? == "terminated" {
-                let detail = format!("sandbox {to} has ended, so nobody would hear the message");
-                return Err(Error::conflict("sandbox_ended", detail));
-            }
-            if row.get::<i64>("waiting")? >= tx.rules.message_queue_max {
-                return Err(Error::Busy);
-            }
-            let seq = row.get::<Option<i64>>("last")?.unwrap_or(0) + 1;
-            let id = MessageId::generate();
-            tx.execute(
-                "INSERT INTO messages (id, sandbox_id, seq, message_type, content, sender, state, created_at, \
-                 deliveries, offer_at) VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, 0, $7)",
-                params![&id, &to, seq, new.message_type.as_str(), new.content.as_str(), sender.as_str(), tx.now],
-            )
-            .await?;
-            let preview: String = new.content.chars().take(PREVIEW_CHARS).collect();
-            let priority = if new.message_type == MessageType::Interrupt { "high" } else { "normal" };
-            tx.tell(
-                QUEUED,
-                "sandbox",
-                to.as_str(),
-                &json!({
-                    "message_id": id, "content": preview, "message_type": new.message_type,
-                    "priority": priority, "sender": sender,
-                }),
-            );
-            let detail = json!({ "message_id": id, "message_type": new.message_type });
-            tx.record(&sender, "message.send", "sandbox", to.as_str(), detail);
-            get(tx, &to, &id).await
-        })
-        .await
+        self.write(async move |tx| queue(tx, MessageId::generate(), &sender, &to, &new).await).await
     }
 
     /// Hands out what waits, oldest first, and marks it delivered.
@@ -174,6 +138,54 @@ impl Store {
     }
 }
 
+pub(super) async fn queue(
+    tx: &mut Tx,
+    id: MessageId,
+    sender: &str,
+    to: &SandboxId,
+    new: &NewMessage,
+) -> Result<Message, Error> {
+    let sql = "SELECT s.status, s.task_id, (SELECT count(*) FROM messages m WHERE m.sandbox_id = s.id \
+               AND m.state IN ('queued', 'delivered')) AS waiting, \
+               (SELECT max(m.seq) FROM messages m WHERE m.sandbox_id = s.id) AS last, \
+               (SELECT t.waiting_reason FROM tasks t WHERE t.id = s.task_id) AS waiting_reason \
+               FROM sandboxes s WHERE s.id = $1";
+    let row = tx.query_one(sql, params![to]).await?.ok_or_else(|| Error::not_found("sandbox", to))?;
+    if row.get::<String>("status")? == "terminated" {
+        let detail = format!("sandbox {to} has ended, so nobody would hear the message");
+        return Err(Error::conflict("sandbox_ended", detail));
+    }
+    if row.get::<i64>("waiting")? >= tx.rules.message_queue_max {
+        return Err(Error::Busy);
+    }
+    let seq = row.get::<Option<i64>>("last")?.unwrap_or(0) + 1;
+    tx.execute(
+        "INSERT INTO messages (id, sandbox_id, seq, message_type, content, sender, state, created_at, \
+         deliveries, offer_at) VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, 0, $7)",
+        params![&id, to, seq, new.message_type.as_str(), new.content.as_str(), sender, tx.now],
+    )
+    .await?;
+    let preview: String = new.content.chars().take(PREVIEW_CHARS).collect();
+    let priority = if new.message_type == MessageType::Interrupt { "high" } else { "normal" };
+    tx.tell(
+        QUEUED,
+        "sandbox",
+        to.as_str(),
+        &json!({
+            "message_id": id, "content": preview, "message_type": new.message_type,
+            "priority": priority, "sender": sender,
+        }),
+    );
+    let detail = json!({ "message_id": id, "message_type": new.message_type });
+    tx.record(sender, "message.send", "sandbox", to.as_str(), detail);
+    // A person who speaks to it has looked at what the Guardian asked them to.
+    let asked = row.get::<Option<String>>("waiting_reason")?.is_some_and(|why| guardian::is_asking(&why));
+    if let (true, true, Some(task)) = (asked, sender != guardian::NAME, row.parse_opt("task_id")?) {
+        account::clear_waiting(tx, &task).await?;
+    }
+    get(tx, to, &id).await
+}
+
 /// An event that names a message says the same as a report.
 pub(super) async fn reported_by_event(
     tx: &mut Tx,
@@ -231,6 +243,7 @@ fn changed(tx: &mut Tx, message: &Message) {
         message.sandbox_id.as_str(),
         &json!({ "message_id": message.id, "state": message.state, "deliveries": message.deliveries }),
     );
+    guardian::message_changed(tx, message);
 }
 
 async fn get(tx: &mut Tx, of: &SandboxId, id: &MessageId) -> Result<Message, Error> {

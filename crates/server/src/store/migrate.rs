@@ -21,6 +21,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (10, include_str!("migrations/0010_sessions.sql")),
     (11, include_str!("migrations/0011_prune.sql")),
     (12, include_str!("migrations/0012_spec.sql")),
+    (13, include_str!("migrations/0013_guardian.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

@@ -27,6 +27,7 @@ mod error;
 mod event;
 mod footprint;
 mod graph;
+mod guardian;
 mod job;
 mod keep;
 mod message;
@@ -75,6 +76,10 @@ pub use self::{
     entry::Entry,
     error::Error,
     event::{EventAsk, TrajectoryAsk},
+    guardian::{
+        Change, ELSEWHERE as GUARDIAN_ELSEWHERE, FindingFilter, Found, Hold, InterventionFilter, Known, Mark,
+        Spoken, StoredPolicy, Subject, Taken as GuardianTaken,
+    },
     message::QUEUED as MESSAGE_QUEUED,
     place::{Facts, Placed},
     proof::Owed,

@@ -111,6 +111,8 @@ as_text!(
     omoi_protocol::TokenId,
     omoi_protocol::EgressId,
     omoi_protocol::CallId,
+    omoi_protocol::FindingId,
+    omoi_protocol::InterventionId,
 );
 
 /// One row of an answer.
