@@ -4,8 +4,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
-    Context, agent, audit, conductor, config, db, demo, doctor, image, monitor, project, run, sandbox, serve,
-    spec, supervise, task, ticket, token, verify_flow, whoami,
+    Context, agent, audit, conductor, config, db, demo, doctor, guardian, image, monitor, project, run,
+    sandbox, serve, spec, supervise, task, ticket, token, verify_flow, whoami,
 };
 
 const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and hands back reviewed branches";
@@ -65,6 +65,7 @@ pub enum Command {
     Task(task::Args),
     Spec(spec::Args),
     Sandbox(sandbox::Args),
+    Guardian(guardian::Args),
     Supervise(supervise::Args),
     Monitor(monitor::Args),
     Conductor(conductor::Args),
@@ -99,6 +100,7 @@ impl Command {
             Self::Task(args) => args.run(cx).await,
             Self::Spec(args) => args.run(cx).await,
             Self::Sandbox(args) => args.run(cx).await,
+            Self::Guardian(args) => Box::pin(args.run(cx)).await,
             Self::Supervise(args) => args.run(cx).await,
             Self::Monitor(args) => args.run(cx).await,
             Self::Conductor(args) => args.run(cx).await,

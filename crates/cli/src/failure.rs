@@ -84,6 +84,12 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
                 Some("docs/testing.md says how a scenario is written; model.scenarios names the directory"),
             ));
         }
+        Some(Error::Policy(_)) => {
+            return Some((
+                USAGE,
+                Some("docs/supervision.md says how a policy is written; guardian.policy names the file"),
+            ));
+        }
         Some(Error::Store(store)) => store,
         None => cause.downcast_ref()?,
     };

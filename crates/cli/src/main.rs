@@ -22,6 +22,7 @@ mod token;
 mod agent;
 mod conductor;
 mod demo;
+mod guardian;
 mod import;
 mod monitor;
 mod project;

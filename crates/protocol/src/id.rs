@@ -96,6 +96,10 @@ ids! {
     /// Something done by authority.
     ActionId, "act";
     DiagnosisId, "diag";
+    /// Something that the Guardian found.
+    FindingId, "fnd";
+    /// Something that was done about it.
+    InterventionId, "int";
 }
 
 /// An event's name: its place in the one order of everything that is stored.

@@ -11,6 +11,7 @@ pub mod diagnosis;
 pub mod egress;
 pub mod event;
 pub mod graph;
+pub mod guardian;
 pub mod id;
 pub mod launch;
 pub mod live;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentId, CommandId, CommandState, EventId, Place, ProjectId, ProviderKind, Removal, SandboxId,
-    SandboxStatus, Stage, TaskId, TaskStatus, event::StoredEvent,
+    AgentId, CommandId, CommandState, EventId, FindingSeverity, Place, ProjectId, ProviderKind, Removal,
+    SandboxId, SandboxStatus, Stage, TaskId, TaskStatus, event::StoredEvent,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -47,6 +47,16 @@ pub struct Sandbox {
     pub kept: Option<Kept>,
     /// What stands in the way of the next step with its place.
     pub place_error: Option<String>,
+    /// The worst that is found in its work and goes on; absent where nothing is.
+    #[serde(default)]
+    pub verdict: Option<FindingSeverity>,
+    /// From 0 to 1, by what is found in its work and goes on.
+    #[serde(default = "aligned")]
+    pub alignment: f64,
+}
+
+fn aligned() -> f64 {
+    1.0
 }
 
 fn work() -> Stage {

@@ -451,6 +451,68 @@ words! {
         Suggest = "suggest",
         On = "on",
     }
+
+    /// Whether an intervention is made.
+    InterventionMode, "mode of an intervention" {
+        /// It is written down.
+        Record = "record",
+        /// It waits for a person.
+        Suggest = "suggest",
+        /// It is made.
+        Act = "act",
+    }
+
+    /// Why no more than a note is made of a finding.
+    HeldReason, "reason to hold back" {
+        SteeringOff = "steering_off",
+        CoolDown = "cool_down",
+        Limit = "limit",
+        /// Nobody is there any more to be told.
+        Ended = "ended",
+        /// Another intervention is made at the same moment.
+        OneAtATime = "one_at_a_time",
+    }
+
+    /// How far an intervention has come. One that speaks follows its message.
+    InterventionState, "state of an intervention" {
+        /// It is a note.
+        Recorded = "recorded",
+        /// It waits for a person.
+        Suggested = "suggested",
+        /// Its message is queued.
+        Sent = "sent",
+        Delivered = "delivered",
+        Injected = "injected",
+        Acknowledged = "acknowledged",
+        /// It needs no message, and is made.
+        Done = "done",
+        Dismissed = "dismissed",
+        /// Nobody heard it, or decided about it, in time.
+        Expired = "expired",
+        Failed = "failed",
+    }
+
+    /// What an intervention has come to.
+    SteeringEffect, "effect" {
+        Changed = "changed",
+        Unchanged = "unchanged",
+        /// Nobody heard it, or the run ended before it could be told.
+        Unknown = "unknown",
+    }
+
+    /// What ended a finding.
+    ClearedBy, "end of a finding" {
+        /// The behaviour is another.
+        Changed = "changed",
+        /// The sandbox has ended.
+        Ended = "ended",
+    }
+
+    /// How well live sandboxes do, together.
+    SystemHealth, "health" { Optimal = "optimal", Good = "good", Warning = "warning", Critical = "critical" }
+
+    /// Where a policy comes from.
+    PolicySource, "source of a policy" { Default = "default", Server = "server", Project = "project" }
 }
 
 impl TaskStatus {

@@ -50,6 +50,8 @@ const MAY_ADVANCE_A_SPEC: &[&str] = &[
     "SPEC_PHASE_STARTED",
     "SPEC_BRANCH_WANTED",
 ];
+/// What the Guardian does not wait for its time with. All else it takes together, a moment later.
+const TO_THE_GUARDIAN: &[&str] = &["SANDBOX_ENDED", "POLICY_CHANGED"];
 const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 /// How often viewers are woken in a row after a quiet while: a few steps that follow from one another are seen at once.
 const WAKES_AT_ONCE: f64 = 4.0;
@@ -110,6 +112,7 @@ pub struct Wakes {
     pub advance: Arc<Notify>,
     pub places: Arc<Notify>,
     pub conductor: Arc<Notify>,
+    pub guardian: Arc<Notify>,
 }
 
 #[derive(Clone)]
@@ -184,6 +187,9 @@ impl Bus {
         }
         if rows.iter().any(|row| MAY_BRING_A_CONFLICT.contains(&row.event_type.as_str())) {
             self.0.wakes.conductor.notify_one();
+        }
+        if told(TO_THE_GUARDIAN) {
+            self.0.wakes.guardian.notify_one();
         }
         for row in rows.iter().filter(|row| row.event_type == MESSAGE_QUEUED) {
             let waiters = self.0.waiters.lock().unwrap_or_else(PoisonError::into_inner);

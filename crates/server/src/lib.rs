@@ -4,6 +4,7 @@ pub mod clock;
 pub mod config;
 pub mod crash;
 pub mod telemetry;
+pub mod usual;
 
 pub mod domain;
 

@@ -19,11 +19,13 @@ use crate::{
     git::{self, Checkouts, Mirrors},
     http,
     orchestrator::{
-        Advance, Conductor, Defaults, Diagnose, Dispatch, Loops, Monitor, Node, Parts, Places, Supervise,
+        Advance, Conductor, Defaults, Diagnose, Dispatch, Guardian, Loops, Monitor, Node, Parts, Places,
+        Supervise,
     },
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
+    usual::{self, Usual},
 };
 
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +42,8 @@ pub enum Error {
     Model(#[from] model::Error),
     #[error(transparent)]
     Scenario(#[from] model::ScenarioError),
+    #[error(transparent)]
+    Policy(#[from] usual::Error),
 }
 
 pub struct Server {
@@ -60,6 +64,7 @@ impl Server {
         make_data_dir(&config)?;
         let library = model::Library::load(&config.model)?;
         config.model.prices.extend(library.tariffs());
+        let usual = Usual::load(config.guardian.policy.as_deref())?;
         // Before anything is counted: a figure that was asked for earlier counts nothing, for good.
         telemetry::metrics_handle();
         let (bus, intake) = Bus::new(config.live.ring_events);
@@ -93,6 +98,7 @@ impl Server {
                 wake: wake.clone(),
                 mirrors: mirrors.clone(),
                 calls,
+                usual: usual.clone(),
                 stop: stop.child_token(),
             },
         );
@@ -124,6 +130,9 @@ impl Server {
             let monitor = config.monitor.enabled.then(|| {
                 Monitor::new(store.clone(), parts.clock.clone(), parts.node.clone(), config.monitor.clone())
             });
+            let guardian =
+                Guardian::new(store.clone(), parts.clock.clone(), parts.node.clone(), usual.policy.clone());
+            let guardian = config.guardian.enabled.then_some((config.guardian.period, guardian));
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
             let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
             let advance =
@@ -137,9 +146,10 @@ impl Server {
                 diagnose,
                 places,
                 supervise,
-                wakes,
+                guardian,
                 conductor,
                 monitor,
+                wakes,
             }
             .start(&tracker, &stop);
         }

@@ -150,6 +150,125 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/findings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what was found in the work of sandboxes, newest first */
+        get: operations["guardian_findings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/findings/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a finding */
+        get: operations["guardian_finding"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show whether the Guardian runs and how well sandboxes do */
+        get: operations["guardian_status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/interventions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what was done about findings, newest first */
+        get: operations["guardian_interventions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/interventions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show an intervention */
+        get: operations["guardian_intervention"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/interventions/{id}/approve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make an intervention that was suggested */
+        post: operations["guardian_approve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/interventions/{id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Drop an intervention that was suggested */
+        post: operations["guardian_dismiss"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -241,6 +360,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/projects/{id}/policy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the policy that holds in a project */
+        get: operations["policies_show"];
+        /** Give a project a policy of its own */
+        put: operations["policies_put"];
+        post?: never;
+        /** Let a project have the usual policy again */
+        delete: operations["policies_reset"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{id}/policy/try": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try a policy on the sandboxes of the last 24 hours
+         * @description Nothing is stored and nobody is told anything.
+         */
+        post: operations["policies_dry_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/projects/{id}/sandboxes": {
         parameters: {
             query?: never;
@@ -256,27 +414,6 @@ export interface paths {
          *     answers; its events tell how it goes.
          */
         post: operations["sandboxes_order"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/projects/{id}/spec-gates": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Show which phases of a project's specs wait for a person */
-        get: operations["specs_gates"];
-        /**
-         * Choose which phases of a project's specs wait for a person
-         * @description It is `settings.spec.gates` of the project, set alone. Specs that say it themselves are not concerned.
-         */
-        put: operations["specs_set_gates"];
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -570,6 +707,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/nudge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say something to the agent in the Guardian's place */
+        post: operations["guardian_nudge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/summary": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sum up what a sandbox has done
+         * @description The id of an attached agent stands for the sandbox that it works in, or worked in last.
+         */
+        get: operations["guardian_summarise"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxes/{id}/task": {
         parameters: {
             query?: never;
@@ -763,44 +937,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/specs/{id}/archive": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /** Archive a spec; lists leave it out, and a patch of `archived` brings it back */
-        post: operations["specs_archive"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/specs/{id}/branch": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Show the branch that holds the work of all tasks, with what conflicts */
-        get: operations["specs_branch"];
-        put?: never;
-        /**
-         * Have that branch made, or made again
-         * @description Merges what is completed by then. A spec whose tasks are all completed has its branch made without being asked.
-         */
-        post: operations["specs_make_branch"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/api/v1/specs/{id}/coverage": {
         parameters: {
             query?: never;
@@ -812,27 +948,6 @@ export interface paths {
         get: operations["specs_coverage"];
         put?: never;
         post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/v1/specs/{id}/duplicates": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List tasks of a spec that may exist already */
-        get: operations["specs_duplicates"];
-        put?: never;
-        /**
-         * Decide about a task that may exist already
-         * @description `link` lets an existing task stand in its place, and what waited for it waits for that one; `keep` lets it begin.
-         */
-        post: operations["specs_decide_duplicate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1422,6 +1537,11 @@ export interface components {
          * @enum {string}
          */
         AgentStatus: "idle" | "running" | "degraded" | "failed";
+        /** @description A suggestion is made after all. */
+        ApproveIntervention: {
+            /** @description In place of the text that was suggested. */
+            text?: string | null;
+        };
         ApprovePhase: {
             phase: components["schemas"]["SpecPhase"];
             comment?: string;
@@ -1567,6 +1687,11 @@ export interface components {
             sandbox: components["schemas"]["Sandbox"];
             token: string;
         };
+        /**
+         * @description What ended a finding.
+         * @enum {string}
+         */
+        ClearedBy: "changed" | "ended";
         /** @description A command that somebody runs in a sandbox. Its output is in the sandbox's events. */
         Command: {
             id: components["schemas"]["CommandId"];
@@ -1643,13 +1768,6 @@ export interface components {
             commit?: string | null;
             checks: components["schemas"]["CoverageCheck"][];
         };
-        /** @description The body of `POST /specs/{id}/duplicates`. */
-        DecideDuplicate: {
-            /** @description `TSK-001`. */
-            symbol: string;
-            decision: components["schemas"]["DuplicateDecision"];
-            existing_task_id?: components["schemas"]["TaskId"] | null;
-        };
         /** @description The tasks a task waits for and those that wait for it. */
         Dependencies: {
             task_id: components["schemas"]["TaskId"];
@@ -1671,11 +1789,9 @@ export interface components {
             file_path: string;
             full_diff: string;
         };
-        /**
-         * @description What is decided about a task that may exist already.
-         * @enum {string}
-         */
-        DuplicateDecision: "link" | "keep";
+        DismissIntervention: {
+            reason?: string | null;
+        };
         /** @description An output that a person wrote. */
         EditPhase: {
             /**
@@ -1787,8 +1903,7 @@ export interface components {
         /** @description The body of `POST /specs/{id}/execute`. */
         ExecuteSpec: {
             /**
-             * @description Whether its tasks are held against those that exist, to offer duplicates for merging. Likeness of texts is found
-             *     without a model.
+             * @description Taken and without effect: likeness of texts is found without a model.
              * @default true
              */
             enable_embeddings: boolean;
@@ -1809,6 +1924,15 @@ export interface components {
             at: string;
             text: string;
         };
+        /** @description Something that the Guardian found. */
+        FindingId: string;
+        /**
+         * @description What supervision can find in the work of an agent.
+         * @enum {string}
+         */
+        FindingKind: "repeated_action" | "alternating_actions" | "same_error" | "edit_undo" | "no_progress" | "drift" | "ignored_instruction" | "unanswered_question" | "forbidden_command" | "test_weakening" | "budget_burn" | "runaway_subagents" | "false_claim";
+        /** @enum {string} */
+        FindingSeverity: "notice" | "warning" | "critical";
         GraphEdge: {
             task_id: components["schemas"]["TaskId"];
             depends_on: components["schemas"]["TaskId"];
@@ -1828,6 +1952,193 @@ export interface components {
              * @description How long it took, once completed.
              */
             duration_seconds?: number | null;
+        };
+        GuardianEffects: {
+            /** Format: int64 */
+            made: number;
+            /** Format: int64 */
+            changed: number;
+            /** Format: int64 */
+            unchanged: number;
+            /**
+             * Format: int64
+             * @description It could not be told.
+             */
+            unknown: number;
+        };
+        /** @description Something in the work of a sandbox that somebody should know, with the events that show it. */
+        GuardianFinding: {
+            id: components["schemas"]["FindingId"];
+            sandbox_id: components["schemas"]["SandboxId"];
+            task_id?: components["schemas"]["TaskId"] | null;
+            project_id?: components["schemas"]["ProjectId"] | null;
+            kind: components["schemas"]["FindingKind"];
+            severity: components["schemas"]["FindingSeverity"];
+            /**
+             * Format: int64
+             * @description Which finding of its kind it is in the sandbox, from 1.
+             */
+            number: number;
+            /** @description The events that show it, by their `seq`; the newest where there are many. */
+            seqs: number[];
+            /**
+             * Format: int64
+             * @description The last event that had been seen when it was found.
+             */
+            seq: number;
+            text: string;
+            /**
+             * Format: date-time
+             * @description When it began.
+             */
+            since: string;
+            /** Format: date-time */
+            found_at: string;
+            /**
+             * Format: date-time
+             * @description Absent while it goes on.
+             */
+            cleared_at?: string | null;
+            cleared_by?: components["schemas"]["ClearedBy"] | null;
+        };
+        /** @description How well live sandboxes do, by what is found in them. */
+        GuardianHealth: {
+            system: components["schemas"]["SystemHealth"];
+            /**
+             * Format: int64
+             * @description Live sandboxes.
+             */
+            sandboxes: number;
+            /**
+             * Format: int64
+             * @description Those with an open finding of `warning` or worse.
+             */
+            need_steering: number;
+            /**
+             * Format: double
+             * @description From 0 to 1; 1 where nothing is open.
+             */
+            average_alignment: number;
+        };
+        /** @description What is done about a finding, or what a person says as the Guardian. */
+        GuardianIntervention: {
+            id: components["schemas"]["InterventionId"];
+            sandbox_id: components["schemas"]["SandboxId"];
+            task_id?: components["schemas"]["TaskId"] | null;
+            project_id?: components["schemas"]["ProjectId"] | null;
+            finding_id?: components["schemas"]["FindingId"] | null;
+            kind?: components["schemas"]["FindingKind"] | null;
+            /** @description What the finding said. */
+            finding?: string | null;
+            do: components["schemas"]["Intervention"];
+            mode: components["schemas"]["InterventionMode"];
+            /** @description What is said to the agent or to a person. */
+            text: string;
+            held?: components["schemas"]["HeldReason"] | null;
+            state: components["schemas"]["InterventionState"];
+            message_id?: components["schemas"]["MessageId"] | null;
+            /** @description Why it could not be made. */
+            error?: string | null;
+            /** @description `guardian`, or who nudged. */
+            created_by: string;
+            /** Format: date-time */
+            created_at: string;
+            /** @description Who approved or dismissed a suggestion; `guardian` where it came to nothing by itself. */
+            decided_by?: string | null;
+            /** Format: date-time */
+            decided_at?: string | null;
+            decided_because?: string | null;
+            /** Format: date-time */
+            delivered_at?: string | null;
+            /** Format: date-time */
+            injected_at?: string | null;
+            /** Format: date-time */
+            acknowledged_at?: string | null;
+            effect?: components["schemas"]["SteeringEffect"] | null;
+            /** @description What shows it. */
+            effect_by?: string | null;
+            /** Format: date-time */
+            effect_at?: string | null;
+            /**
+             * Format: double
+             * @description The sandbox's alignment when it was made.
+             */
+            alignment_before?: number | null;
+            /**
+             * Format: double
+             * @description And when its effect was known.
+             */
+            alignment_after?: number | null;
+        };
+        /** @description When something is a finding in a project, and what is done about it. */
+        GuardianPolicy: {
+            project_id: components["schemas"]["ProjectId"];
+            /** @description Where it comes from. */
+            source: components["schemas"]["PolicySource"];
+            /**
+             * Format: int64
+             * @description Grows with every change of the project's own; 0 where there never was one.
+             */
+            version: number;
+            steering: components["schemas"]["Steering"];
+            /** @description YAML. */
+            text: string;
+            updated_by?: string | null;
+            /** Format: date-time */
+            updated_at?: string | null;
+        };
+        /** @description Whether the Guardian runs, and what it sees. */
+        GuardianStatus: {
+            /** @description It has looked lately. */
+            running: boolean;
+            /** @description The machine that it runs on. */
+            node?: string | null;
+            /** Format: date-time */
+            last_tick_at?: string | null;
+            /**
+             * Format: double
+             * @description How long the last look took.
+             */
+            last_tick_ms?: number | null;
+            /**
+             * Format: int64
+             * @description Live sandboxes that it watches.
+             */
+            sandboxes_watched: number;
+            /**
+             * Format: int64
+             * @description What it remembers of them takes so much memory.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Events that it has looked at since the database was made.
+             */
+            events_taken: number;
+            /**
+             * Format: int64
+             * @description Up to here in the order of everything.
+             */
+            position: number;
+            /** @description How far it goes by itself where a project has no policy of its own. */
+            steering: components["schemas"]["Steering"];
+            /**
+             * Format: int64
+             * @description Projects with a policy of their own.
+             */
+            policies: number;
+            health: components["schemas"]["GuardianHealth"];
+            /** @description Open findings by kind. */
+            open_findings: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Suggestions that wait for a person.
+             */
+            waiting: number;
+            /** @description Of the interventions that were made in the last 24 hours. */
+            effects: components["schemas"]["GuardianEffects"];
         };
         Health: {
             /** @description `ok`. */
@@ -1859,6 +2170,11 @@ export interface components {
             /** Format: date-time */
             last_heartbeat?: string | null;
         };
+        /**
+         * @description Why no more than a note is made of a finding.
+         * @enum {string}
+         */
+        HeldReason: "steering_off" | "cool_down" | "limit" | "ended" | "one_at_a_time";
         /** @description A spec that was written elsewhere: a folder in the layout of Kiro or of spec-kit, or one JSON document. */
         ImportSpec: {
             /** @description What it says of files is held against this one's. */
@@ -1870,6 +2186,23 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /**
+         * @description What supervision does about a finding, from the mildest on.
+         * @enum {string}
+         */
+        Intervention: "note" | "nudge" | "ask" | "interrupt" | "pause" | "terminate";
+        /** @description Something that was done about it. */
+        InterventionId: string;
+        /**
+         * @description Whether an intervention is made.
+         * @enum {string}
+         */
+        InterventionMode: "record" | "suggest" | "act";
+        /**
+         * @description How far an intervention has come. One that speaks follows its message.
+         * @enum {string}
+         */
+        InterventionState: "recorded" | "suggested" | "sent" | "delivered" | "injected" | "acknowledged" | "done" | "dismissed" | "expired" | "failed";
         /** @description What was kept of a sandbox before it was removed. */
         Kept: {
             /**
@@ -1917,11 +2250,6 @@ export interface components {
             /** Format: date-time */
             timestamp: string;
         };
-        /**
-         * @description What became of a task's work on the way into the branch of its spec.
-         * @enum {string}
-         */
-        MergeOutcome: "merged" | "contained" | "conflict" | "left_out" | "nothing";
         /** @description A message and the times of its states. */
         Message: {
             id: components["schemas"]["MessageId"];
@@ -2019,6 +2347,9 @@ export interface components {
             content: string;
             /** @default user_message */
             message_type: components["schemas"]["MessageType"];
+        };
+        NewNudge: {
+            text: string;
         };
         NewProject: {
             name: string;
@@ -2280,6 +2611,97 @@ export interface components {
             next?: string | null;
         };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_GuardianFinding: {
+            items: {
+                id: components["schemas"]["FindingId"];
+                sandbox_id: components["schemas"]["SandboxId"];
+                task_id?: components["schemas"]["TaskId"] | null;
+                project_id?: components["schemas"]["ProjectId"] | null;
+                kind: components["schemas"]["FindingKind"];
+                severity: components["schemas"]["FindingSeverity"];
+                /**
+                 * Format: int64
+                 * @description Which finding of its kind it is in the sandbox, from 1.
+                 */
+                number: number;
+                /** @description The events that show it, by their `seq`; the newest where there are many. */
+                seqs: number[];
+                /**
+                 * Format: int64
+                 * @description The last event that had been seen when it was found.
+                 */
+                seq: number;
+                text: string;
+                /**
+                 * Format: date-time
+                 * @description When it began.
+                 */
+                since: string;
+                /** Format: date-time */
+                found_at: string;
+                /**
+                 * Format: date-time
+                 * @description Absent while it goes on.
+                 */
+                cleared_at?: string | null;
+                cleared_by?: components["schemas"]["ClearedBy"] | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_GuardianIntervention: {
+            items: {
+                id: components["schemas"]["InterventionId"];
+                sandbox_id: components["schemas"]["SandboxId"];
+                task_id?: components["schemas"]["TaskId"] | null;
+                project_id?: components["schemas"]["ProjectId"] | null;
+                finding_id?: components["schemas"]["FindingId"] | null;
+                kind?: components["schemas"]["FindingKind"] | null;
+                /** @description What the finding said. */
+                finding?: string | null;
+                do: components["schemas"]["Intervention"];
+                mode: components["schemas"]["InterventionMode"];
+                /** @description What is said to the agent or to a person. */
+                text: string;
+                held?: components["schemas"]["HeldReason"] | null;
+                state: components["schemas"]["InterventionState"];
+                message_id?: components["schemas"]["MessageId"] | null;
+                /** @description Why it could not be made. */
+                error?: string | null;
+                /** @description `guardian`, or who nudged. */
+                created_by: string;
+                /** Format: date-time */
+                created_at: string;
+                /** @description Who approved or dismissed a suggestion; `guardian` where it came to nothing by itself. */
+                decided_by?: string | null;
+                /** Format: date-time */
+                decided_at?: string | null;
+                decided_because?: string | null;
+                /** Format: date-time */
+                delivered_at?: string | null;
+                /** Format: date-time */
+                injected_at?: string | null;
+                /** Format: date-time */
+                acknowledged_at?: string | null;
+                effect?: components["schemas"]["SteeringEffect"] | null;
+                /** @description What shows it. */
+                effect_by?: string | null;
+                /** Format: date-time */
+                effect_at?: string | null;
+                /**
+                 * Format: double
+                 * @description The sandbox's alignment when it was made.
+                 */
+                alignment_before?: number | null;
+                /**
+                 * Format: double
+                 * @description And when its effect was known.
+                 */
+                alignment_after?: number | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
         Page_Project: {
             items: {
                 id: components["schemas"]["ProjectId"];
@@ -2343,6 +2765,40 @@ export interface components {
                 kept?: components["schemas"]["Kept"] | null;
                 /** @description What stands in the way of the next step with its place. */
                 place_error?: string | null;
+                verdict?: components["schemas"]["FindingSeverity"] | null;
+                /**
+                 * Format: double
+                 * @description From 0 to 1, by what is found in its work and goes on.
+                 */
+                alignment?: number;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Spec: {
+            items: {
+                id: components["schemas"]["SpecId"];
+                project_id?: components["schemas"]["ProjectId"] | null;
+                title: string;
+                description: string;
+                flow: components["schemas"]["SpecFlow"];
+                status: components["schemas"]["SpecStatus"];
+                current_phase: components["schemas"]["SpecPhase"];
+                /**
+                 * Format: int64
+                 * @description Grows with every change.
+                 */
+                version: number;
+                /** @description The phases that wait for a person. */
+                gates: components["schemas"]["SpecPhase"][];
+                archived: boolean;
+                /** @description Why it failed. */
+                last_error?: string | null;
+                created_by: string;
+                /** Format: date-time */
+                created_at: string;
+                /** Format: date-time */
+                updated_at: string;
             }[];
             next?: string | null;
         };
@@ -2359,22 +2815,6 @@ export interface components {
                 /** Format: date-time */
                 created_at: string;
             }[];
-            next?: string | null;
-        };
-        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
-        Page_SpecSummary: {
-            items: (components["schemas"]["Spec"] & {
-                /**
-                 * Format: double
-                 * @description The mean of what the last attempts at its phases came to; null before the first is judged.
-                 */
-                score?: number | null;
-                /**
-                 * Format: double
-                 * @description Of all its phases and tasks.
-                 */
-                cost_usd: number;
-            })[];
             next?: string | null;
         };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
@@ -2588,6 +3028,47 @@ export interface components {
          * @enum {string}
          */
         Place: "none" | "wanted" | "up" | "kept" | "gone";
+        /**
+         * @description Where a policy comes from.
+         * @enum {string}
+         */
+        PolicySource: "default" | "server" | "project";
+        /** @description What a policy would have found and done in the sandboxes of the last 24 hours. */
+        PolicyTried: {
+            /** Format: int64 */
+            sandboxes: number;
+            /** Format: int64 */
+            events: number;
+            /** @description There were more sandboxes or events than are looked at. */
+            truncated: boolean;
+            /** @description Findings by kind. */
+            findings: {
+                [key: string]: number;
+            };
+            /** @description Interventions by what is done, without notes. */
+            interventions: {
+                [key: string]: number;
+            };
+            runs: components["schemas"]["PolicyTriedRun"][];
+        };
+        PolicyTriedFinding: {
+            kind: components["schemas"]["FindingKind"];
+            severity: components["schemas"]["FindingSeverity"];
+            /** Format: int64 */
+            number: number;
+            seqs: number[];
+            text: string;
+            /** Format: date-time */
+            at: string;
+            do?: components["schemas"]["Intervention"] | null;
+            mode?: components["schemas"]["InterventionMode"] | null;
+            held?: components["schemas"]["HeldReason"] | null;
+        };
+        /** @description One sandbox in which something would have been found. */
+        PolicyTriedRun: {
+            sandbox_id: components["schemas"]["SandboxId"];
+            findings: components["schemas"]["PolicyTriedFinding"][];
+        };
         PostedEvent: {
             event_type: string;
             event_data?: Record<string, unknown> | null;
@@ -2679,6 +3160,15 @@ export interface components {
         Pruned: {
             items: components["schemas"]["Removed"][];
         };
+        PutPolicy: {
+            /** @description YAML. What it leaves out is as in the policy that comes with the program. */
+            text: string;
+            /**
+             * Format: int64
+             * @description The version that was seen; another one is refused.
+             */
+            version?: number | null;
+        };
         Ready: {
             /** @description `ready`. */
             status: string;
@@ -2764,6 +3254,12 @@ export interface components {
             kept?: components["schemas"]["Kept"] | null;
             /** @description What stands in the way of the next step with its place. */
             place_error?: string | null;
+            verdict?: components["schemas"]["FindingSeverity"] | null;
+            /**
+             * Format: double
+             * @description From 0 to 1, by what is found in its work and goes on.
+             */
+            alignment?: number;
         };
         /** @description The one time the token is shown. */
         SandboxAttached: {
@@ -2775,17 +3271,61 @@ export interface components {
         SandboxId: string;
         /** @enum {string} */
         SandboxStatus: "creating" | "running" | "completed" | "failed" | "lost" | "terminated";
+        /** @description What a sandbox's events come to. */
+        SandboxSummary: {
+            sandbox_id: components["schemas"]["SandboxId"];
+            agent_id?: components["schemas"]["AgentId"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            goal: string;
+            constraints: string[];
+            /** @description What people have said since. */
+            instructions: components["schemas"]["SummaryInstruction"][];
+            /** @description `preparing`, `working`, `waiting` or `ended`. */
+            phase: string;
+            /** @description `starting`, `exploring`, `implementing`, `testing`, `debugging` or `waiting`. */
+            focus: string;
+            files: components["schemas"]["SummaryFile"][];
+            /** @description The last calls, oldest first. */
+            calls: components["schemas"]["SummaryCall"][];
+            /** Format: int64 */
+            calls_total: number;
+            errors: components["schemas"]["SummaryError"][];
+            progress: components["schemas"]["SummaryMark"][];
+            /** Format: int64 */
+            events: number;
+            /** Format: double */
+            cost_usd: number;
+            /** Format: int64 */
+            tokens: number;
+            /** Format: int64 */
+            helpers: number;
+            /** @description What it halted with and nobody answered. */
+            question?: string | null;
+            said: string;
+            /** Format: date-time */
+            began_at?: string | null;
+            /** Format: date-time */
+            last_event_at?: string | null;
+            /** Format: date-time */
+            last_progress_at?: string | null;
+            /** Format: int64 */
+            seconds_since_progress?: number | null;
+            /** Format: date-time */
+            ended_at?: string | null;
+            success?: boolean | null;
+            /**
+             * Format: double
+             * @description From 0 to 1, by its open findings.
+             */
+            alignment: number;
+            open_findings: components["schemas"]["GuardianFinding"][];
+        };
         /** @description Who is signed in, and until when if nothing happens. */
         Session: {
             name: string;
             role: components["schemas"]["Role"];
             /** Format: date-time */
             expires_at?: string | null;
-        };
-        /** @description The body of `PUT /projects/{id}/spec-gates`. */
-        SetSpecGates: {
-            /** @description The phases that wait for a person; null leaves it to Omoi. */
-            gates?: components["schemas"]["SpecPhase"][] | null;
         };
         SetTimeout: {
             /**
@@ -2809,11 +3349,6 @@ export interface components {
             version: number;
             /** @description The phases that wait for a person. */
             gates: components["schemas"]["SpecPhase"][];
-            /**
-             * Format: double
-             * @description The score from which on the output of a phase passes.
-             */
-            threshold: number;
             archived: boolean;
             /** @description Why it failed. */
             last_error?: string | null;
@@ -2822,33 +3357,6 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             updated_at: string;
-        };
-        /** @description The branch that holds the work of all tasks of a spec, merged in the order of work. */
-        SpecBranch: {
-            name: string;
-            state: components["schemas"]["SpecBranchState"];
-            /** @description The commit of the default branch that it began with. */
-            base_commit?: string | null;
-            /** @description Its tip. */
-            commit?: string | null;
-            /** @description Every task, in the order in which they are merged. */
-            merges: components["schemas"]["SpecMerge"][];
-            /** @description Why it could not be made. */
-            error?: string | null;
-            check_task_id?: components["schemas"]["TaskId"] | null;
-            check_status?: components["schemas"]["TaskStatus"] | null;
-            /** Format: date-time */
-            updated_at: string;
-        };
-        /**
-         * @description How the branch stands that holds all of a spec.
-         * @enum {string}
-         */
-        SpecBranchState: "wanted" | "merged" | "conflict" | "empty" | "failed";
-        SpecConflict: {
-            /** @description A task such as `TSK-001`; null for the default branch, or for several tasks together. */
-            with?: string | null;
-            files: string[];
         };
         /** @description Each requirement with the tasks that bring it about, their commits and the checks that passed on them. */
         SpecCoverage: {
@@ -2878,29 +3386,6 @@ export interface components {
              * @description Of all its phases and tasks.
              */
             cost_usd: number;
-            /** @description Tasks of its own that may exist already. */
-            duplicates: components["schemas"]["SpecDuplicate"][];
-            branch?: components["schemas"]["SpecBranch"] | null;
-        };
-        /** @description A task of a spec that may exist already. */
-        SpecDuplicate: {
-            /** @description `TSK-001`. */
-            symbol: string;
-            /** @description The task that was made for it. It begins once it is decided, unless no phase waits for a person. */
-            task_id: components["schemas"]["TaskId"];
-            title: string;
-            existing_task_id: components["schemas"]["TaskId"];
-            existing_title: string;
-            existing_status: components["schemas"]["TaskStatus"];
-            /**
-             * Format: double
-             * @description How alike the titles are, from 0 to 1.
-             */
-            similarity: number;
-            decision?: components["schemas"]["DuplicateDecision"] | null;
-            decided_by?: string | null;
-            /** Format: date-time */
-            decided_at?: string | null;
         };
         /** @description Something that happened to a spec. */
         SpecEvent: {
@@ -2934,13 +3419,6 @@ export interface components {
          * @enum {string}
          */
         SpecFlow: "full" | "quick" | "bugfix";
-        /** @description Which phases of a project's specs wait for a person, where a spec does not say. */
-        SpecGates: {
-            /** @description What the project says; null where it says nothing. */
-            gates?: components["schemas"]["SpecPhase"][] | null;
-            /** @description What counts. */
-            effective: components["schemas"]["SpecPhase"][];
-        };
         SpecId: string;
         /** @description What a symbolic id of its tasks phase has become. */
         SpecItem: {
@@ -2950,17 +3428,6 @@ export interface components {
             task_id?: components["schemas"]["TaskId"] | null;
             title: string;
             status?: components["schemas"]["TaskStatus"] | null;
-        };
-        SpecMerge: {
-            /** @description `TSK-001`. */
-            symbol: string;
-            task_id: components["schemas"]["TaskId"];
-            commit?: string | null;
-            outcome: components["schemas"]["MergeOutcome"];
-            /** @description Whom it conflicts with. */
-            conflicts: components["schemas"]["SpecConflict"][];
-            /** @description The tasks it builds on that are not in. */
-            without: string[];
         };
         /** @description Absent fields stay as they are. */
         SpecPatch: {
@@ -2979,19 +3446,6 @@ export interface components {
         SpecPhase: "explore" | "prd" | "requirements" | "design" | "tasks" | "sync";
         /** @enum {string} */
         SpecStatus: "draft" | "executing" | "waiting" | "completed" | "failed";
-        /** @description One spec in a list. */
-        SpecSummary: components["schemas"]["Spec"] & {
-            /**
-             * Format: double
-             * @description The mean of what the last attempts at its phases came to; null before the first is judged.
-             */
-            score?: number | null;
-            /**
-             * Format: double
-             * @description Of all its phases and tasks.
-             */
-            cost_usd: number;
-        };
         /** @description What the spec was at a version of it. */
         SpecVersion: {
             /** Format: int64 */
@@ -3009,6 +3463,16 @@ export interface components {
          * @enum {string}
          */
         Stage: "work" | "check";
+        /**
+         * @description How far supervision goes by itself.
+         * @enum {string}
+         */
+        Steering: "off" | "suggest" | "on";
+        /**
+         * @description What an intervention has come to.
+         * @enum {string}
+         */
+        SteeringEffect: "changed" | "unchanged" | "unknown";
         StoredEvent: {
             id: components["schemas"]["EventId"];
             sandbox_id: components["schemas"]["SandboxId"];
@@ -3025,6 +3489,53 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
+        SummaryCall: {
+            /** Format: int64 */
+            seq: number;
+            /** Format: date-time */
+            at: string;
+            title: string;
+            /** @description `open`, `ok` or `failed`. */
+            result: string;
+        };
+        SummaryError: {
+            text: string;
+            /** Format: int64 */
+            times: number;
+            seqs: number[];
+            /** Format: date-time */
+            since: string;
+        };
+        SummaryFile: {
+            path: string;
+            /** Format: int64 */
+            edits: number;
+            /** Format: int64 */
+            last_seq: number;
+            /** @description Outside of the files that the task declares. */
+            outside: boolean;
+        };
+        SummaryInstruction: {
+            /** Format: int64 */
+            seq: number;
+            from: string;
+            text: string;
+            /** Format: date-time */
+            at: string;
+        };
+        SummaryMark: {
+            /** Format: int64 */
+            seq: number;
+            /** Format: date-time */
+            at: string;
+            /** @description `content`, `news`, `push` or `check`. */
+            what: string;
+        };
+        /**
+         * @description How well live sandboxes do, together.
+         * @enum {string}
+         */
+        SystemHealth: "optimal" | "good" | "warning" | "critical";
         Task: {
             id: components["schemas"]["TaskId"];
             project_id: components["schemas"]["ProjectId"];
@@ -3269,6 +3780,10 @@ export interface components {
              * @description In bytes; the next part begins here.
              */
             size: number;
+        };
+        TryPolicy: {
+            /** @description YAML; without it, what holds now is tried. */
+            text?: string | null;
         };
         /**
          * @description Whose model API a call speaks.
@@ -4181,6 +4696,691 @@ export interface operations {
             };
         };
     };
+    guardian_findings: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                sandbox_id?: components["schemas"]["SandboxId"];
+                task_id?: components["schemas"]["TaskId"];
+                kind?: components["schemas"]["FindingKind"];
+                /** @description `true`: those that go on; `false`: those that do not. */
+                open?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_GuardianFinding"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_finding: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["FindingId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuardianFinding"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuardianStatus"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_interventions: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                sandbox_id?: components["schemas"]["SandboxId"];
+                task_id?: components["schemas"]["TaskId"];
+                /** @description Without it, all but notes (`record`). */
+                mode?: components["schemas"]["InterventionMode"];
+                /** @description `true`: those that wait for a person. */
+                waiting?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_GuardianIntervention"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_intervention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["InterventionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuardianIntervention"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_approve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["InterventionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ApproveIntervention"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuardianIntervention"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_dismiss: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["InterventionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DismissIntervention"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuardianIntervention"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     health_document: {
         parameters: {
             query?: never;
@@ -4824,7 +6024,91 @@ export interface operations {
             };
         };
     };
-    sandboxes_order: {
+    policies_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuardianPolicy"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    policies_put: {
         parameters: {
             query?: never;
             header?: never;
@@ -4835,16 +6119,16 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NewSandbox"];
+                "application/json": components["schemas"]["PutPolicy"];
             };
         };
         responses: {
-            202: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Sandbox"];
+                    "application/json": components["schemas"]["GuardianPolicy"];
                 };
             };
             /** @description The body is not JSON */
@@ -4957,7 +6241,7 @@ export interface operations {
             };
         };
     };
-    specs_gates: {
+    policies_reset: {
         parameters: {
             query?: never;
             header?: never;
@@ -4973,7 +6257,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SpecGates"];
+                    "application/json": components["schemas"]["GuardianPolicy"];
                 };
             };
             /** @description No valid token */
@@ -4996,6 +6280,15 @@ export interface operations {
             };
             /** @description No such thing */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5041,7 +6334,7 @@ export interface operations {
             };
         };
     };
-    specs_set_gates: {
+    policies_dry_run: {
         parameters: {
             query?: never;
             header?: never;
@@ -5052,7 +6345,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SetSpecGates"];
+                "application/json": components["schemas"]["TryPolicy"];
             };
         };
         responses: {
@@ -5061,7 +6354,140 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["SpecGates"];
+                    "application/json": components["schemas"]["PolicyTried"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_order: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSandbox"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sandbox"];
                 };
             };
             /** @description The body is not JSON */
@@ -7331,6 +8757,223 @@ export interface operations {
             };
         };
     };
+    guardian_nudge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewNudge"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuardianIntervention"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_summarise: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SandboxSummary"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     sandboxes_get_task: {
         parameters: {
             query?: never;
@@ -8232,7 +9875,7 @@ export interface operations {
             query?: {
                 project_id?: components["schemas"]["ProjectId"];
                 status?: components["schemas"]["SpecStatus"];
-                /** @description Only those that are archived; absent, only those that are not. */
+                /** @description Only those that are archived, or only those that are not. */
                 archived?: boolean;
                 /** @description How many at most. */
                 limit?: number;
@@ -8250,7 +9893,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_SpecSummary"];
+                    "application/json": components["schemas"]["Page_Spec"];
                 };
             };
             /** @description No valid token */
@@ -8930,276 +10573,6 @@ export interface operations {
             };
         };
     };
-    specs_archive: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["schemas"]["SpecId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SpecDetail"];
-                };
-            };
-            /** @description No valid token */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not allowed with this token, or from this page */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No such thing */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not as things stand */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Addressed to a name that is not this server's */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A parameter or the body fails validation */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; try again */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not available; try again */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    specs_branch: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["schemas"]["SpecId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SpecBranch"];
-                };
-            };
-            /** @description No valid token */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not allowed with this token, or from this page */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No such thing */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Addressed to a name that is not this server's */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A parameter or the body fails validation */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; try again */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not available; try again */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    specs_make_branch: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["schemas"]["SpecId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            202: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SpecDetail"];
-                };
-            };
-            /** @description No valid token */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not allowed with this token, or from this page */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No such thing */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not as things stand */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Addressed to a name that is not this server's */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A parameter or the body fails validation */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; try again */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not available; try again */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
     specs_coverage: {
         parameters: {
             query?: never;
@@ -9239,223 +10612,6 @@ export interface operations {
             };
             /** @description No such thing */
             404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Addressed to a name that is not this server's */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A parameter or the body fails validation */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; try again */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not available; try again */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    specs_duplicates: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["schemas"]["SpecId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SpecDuplicate"][];
-                };
-            };
-            /** @description No valid token */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not allowed with this token, or from this page */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No such thing */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Addressed to a name that is not this server's */
-            421: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description A parameter or the body fails validation */
-            422: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too much at once; try again */
-            429: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not available; try again */
-            503: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-        };
-    };
-    specs_decide_duplicate: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                id: components["schemas"]["SpecId"];
-            };
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["DecideDuplicate"];
-            };
-        };
-        responses: {
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SpecDetail"];
-                };
-            };
-            /** @description The body is not JSON */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No valid token */
-            401: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not allowed with this token, or from this page */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description No such thing */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body arrived too slowly */
-            408: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Not as things stand */
-            409: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description Too large */
-            413: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["Problem"];
-                };
-            };
-            /** @description The body is not said to be JSON */
-            415: {
                 headers: {
                     [name: string]: unknown;
                 };

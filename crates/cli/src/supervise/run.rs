@@ -72,8 +72,5 @@ impl Run {
 }
 
 fn charter(task: &Task) -> Charter {
-    let amount = |key: &str| task.execution_config.get(key).and_then(serde_json::Value::as_f64);
-    let budgets = ["max_total_cost_usd", "max_budget_usd", "budget_usd"];
-    let budget_usd = budgets.iter().filter_map(|key| amount(key)).filter(|usd| *usd > 0.0).reduce(f64::min);
-    Charter { owned_files: task.owned_files.clone(), budget_usd }
+    Charter::of_task(task.owned_files.clone(), &task.execution_config)
 }

@@ -17,6 +17,7 @@ mod diamond;
 mod dispatch;
 mod faults;
 mod finish;
+mod guardian;
 mod hostile;
 mod model;
 mod preserve;

@@ -344,7 +344,10 @@ pub fn is_work(event_type: &str) -> bool {
             | "model.call"
             | "budget.exceeded"
     );
-    // News of the sandbox itself is not the work in it, and a loop of refused requests is none either.
-    let is_news = ["sandbox.", "egress.", "conductor."].iter().any(|news| event_type.starts_with(news));
+    // News of the sandbox itself is not the work in it, what is thought of it is not, and a loop of refused requests
+    // is none either.
+    let is_news = ["sandbox.", "egress.", "conductor.", "guardian."]
+        .iter()
+        .any(|prefix| event_type.starts_with(prefix));
     !is_idle && !is_heartbeat(event_type) && !is_news
 }

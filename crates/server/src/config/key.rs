@@ -363,6 +363,16 @@ config! {
         period: Duration, PERIOD, "30s", ["OMOI_MONITOR_PERIOD"];
     }
 
+    /// What agents do is judged while they do it, and something is done about it.
+    guardian: Guardian {
+        /// Whether it watches.
+        enabled: bool, SWITCH, "true", ["OMOI_GUARDIAN_ENABLED"];
+        /// How often it looks at what is new.
+        period: Duration, PERIOD, "1s", ["OMOI_GUARDIAN_PERIOD"];
+        /// The policy (YAML) of projects that have none of their own; without it, the one that comes with the program.
+        policy: Option<PathBuf>, PATH_OR_NONE, "", ["OMOI_GUARDIAN_POLICY"];
+    }
+
     /// How long what happened is kept. What sandboxes have made is always kept.
     retention: Retention {
         /// Days that the log of what sandboxes reached for outside is kept.

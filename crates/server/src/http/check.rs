@@ -9,6 +9,7 @@ use omoi_protocol::{
     batch::{BATCH_EDGES_MAX, BATCH_TASKS_MAX, BatchTask, NewTaskBatch},
     collaboration::NewTelling,
     diagnosis::Acceptance,
+    guardian::{ApproveIntervention, DismissIntervention, NewNudge, PutPolicy, TryPolicy},
     launch::PlainEnv,
     message::{MessageReport, NewMessage},
     project::{NewProject, ProjectPatch},
@@ -437,5 +438,38 @@ impl Valid for NewToken {
 impl Valid for NewSession {
     fn check(&self) -> Result<(), String> {
         text("token", &self.token, 1, 500)
+    }
+}
+
+const SPOKEN_CHARS_MAX: usize = 4_000;
+const POLICY_CHARS_MAX: usize = 65_536;
+
+impl Valid for ApproveIntervention {
+    fn check(&self) -> Result<(), String> {
+        some("text", self.text.as_ref(), 1, SPOKEN_CHARS_MAX)
+    }
+}
+
+impl Valid for DismissIntervention {
+    fn check(&self) -> Result<(), String> {
+        some("reason", self.reason.as_ref(), 0, 2_000)
+    }
+}
+
+impl Valid for NewNudge {
+    fn check(&self) -> Result<(), String> {
+        text("text", &self.text, 1, SPOKEN_CHARS_MAX)
+    }
+}
+
+impl Valid for PutPolicy {
+    fn check(&self) -> Result<(), String> {
+        text("text", &self.text, 1, POLICY_CHARS_MAX)
+    }
+}
+
+impl Valid for TryPolicy {
+    fn check(&self) -> Result<(), String> {
+        some("text", self.text.as_ref(), 1, POLICY_CHARS_MAX)
     }
 }

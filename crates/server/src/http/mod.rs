@@ -22,12 +22,14 @@ mod diagnosis;
 mod egress;
 mod event;
 mod graph;
+mod guardian;
 mod health;
 mod live;
 mod message;
 mod monitor;
 mod openapi;
 mod pages;
+mod policy;
 mod project;
 mod sandbox;
 mod session;
@@ -51,6 +53,7 @@ use crate::{
     gateway,
     git::Mirrors,
     store::Store,
+    usual::Usual,
 };
 use auth::Gate;
 
@@ -83,6 +86,8 @@ pub struct Shared {
     pub open_allowed: bool,
     /// Only to look into: what a repository holds.
     mirrors: Mirrors,
+    /// The policy of projects that have none of their own.
+    usual: Usual,
     own_hosts: Vec<String>,
 }
 
@@ -150,6 +155,8 @@ fn described() -> OpenApiRouter<Api> {
         .merge(token::routes())
         .merge(session::routes())
         .merge(cost::routes())
+        .merge(guardian::routes())
+        .merge(policy::routes())
         .merge(live::routes())
         .merge(openapi::routes())
 }
@@ -163,11 +170,12 @@ pub struct Parts {
     pub wake: Arc<Notify>,
     pub mirrors: Mirrors,
     pub calls: gateway::model::Calls,
+    pub usual: Usual,
     pub stop: CancellationToken,
 }
 
 pub fn router(config: Config, parts: Parts) -> Router {
-    let Parts { address, clock, store, bus, wake, mirrors, calls, stop } = parts;
+    let Parts { address, clock, store, bus, wake, mirrors, calls, usual, stop } = parts;
     let serves_api = config.server.role != ServerRole::Orchestrator;
     let own_hosts = own_hosts(&config, address);
     let api = Api(Arc::new(Shared {
@@ -187,6 +195,7 @@ pub fn router(config: Config, parts: Parts) -> Router {
         wake,
         stop,
         mirrors: mirrors.clone(),
+        usual,
     }));
     let mut routes = OpenApiRouter::new().merge(health::routes());
     if serves_api {

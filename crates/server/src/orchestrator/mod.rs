@@ -12,6 +12,7 @@ mod commands;
 mod conductor;
 mod diagnose;
 mod dispatch;
+mod guardian;
 mod launch;
 mod monitor;
 mod node;
@@ -27,6 +28,7 @@ pub use advance::{Advance, advance};
 pub use conductor::Conductor;
 pub use diagnose::{Diagnose, diagnose};
 pub use dispatch::{Dispatch, dispatch};
+pub use guardian::Guardian;
 pub use launch::Defaults;
 pub use monitor::Monitor;
 pub use node::Node;
@@ -57,12 +59,25 @@ pub struct Loops {
     /// None when nobody is to look across sandboxes.
     pub conductor: Option<Conductor>,
     pub monitor: Option<Monitor>,
+    /// And how often it looks by itself; none when it does not.
+    pub guardian: Option<(Duration, Guardian)>,
     pub wakes: Wakes,
 }
 
 impl Loops {
     pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
-        let Self { store, dispatch, advance, diagnose, places, supervise, wakes, conductor, monitor } = self;
+        let Self {
+            store,
+            dispatch,
+            advance,
+            diagnose,
+            places,
+            supervise,
+            guardian,
+            conductor,
+            monitor,
+            wakes,
+        } = self;
         let never = || Arc::new(Notify::new());
         let run = Runner { tracker, stop };
         run.every("overlaps", OVERLAP_PERIOD, never(), store.clone(), |store: Store| async move {
@@ -117,6 +132,15 @@ impl Loops {
                 wakes.conductor,
                 conductor,
                 |it: Conductor| async move { it.tick().await },
+            );
+        }
+        if let Some((period, guardian)) = guardian {
+            run.every(
+                "guardian",
+                period,
+                wakes.guardian,
+                guardian,
+                |it: Guardian| async move { it.tick().await },
             );
         }
     }

@@ -12,6 +12,9 @@ use crate::domain::{
     money::Usd,
 };
 
+/// What a task waits for when a budget is used up.
+const BUDGET_EXCEEDED: &str = "budget_exceeded";
+
 /// Who pays for a sandbox's calls, and how they stand.
 pub(super) struct Account {
     pub sandbox_id: SandboxId,
@@ -51,7 +54,9 @@ impl Account {
             standings: BudgetLevel::ALL.iter().copied().map(standing).collect::<Result<_, Error>>()?,
             task_id: row.parse_opt("task_id")?,
             project_id: row.parse_opt("project_id")?,
-            waiting: row.get::<Option<String>>("waiting_reason")?.is_some(),
+            waiting: row
+                .get::<Option<String>>("waiting_reason")?
+                .is_some_and(|reason| reason.starts_with(BUDGET_EXCEEDED)),
         })
     }
 
@@ -75,7 +80,7 @@ impl Account {
         let (Some(task), Some(first), false) = (&self.task_id, stops.first(), self.waiting) else {
             return Ok(());
         };
-        let reason = format!("budget_exceeded: the budget of the {} is used up", first.level);
+        let reason = format!("{BUDGET_EXCEEDED}: the budget of the {} is used up", first.level);
         let sql = "UPDATE tasks SET waiting_reason = $2, updated_at = $3 WHERE id = $1";
         tx.execute(sql, params![task, reason.as_str(), tx.now]).await?;
         let told = json!({ "task_id": task, "project_id": self.project_id, "waiting_reason": reason });

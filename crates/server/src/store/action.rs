@@ -2,7 +2,7 @@
 //! that does it, and taken back where that can be.
 
 use omoi_protocol::{
-    ActionId, ActionKind, MessageType, Priority, ProjectId, SandboxId, TaskId,
+    ActionId, ActionKind, MessageId, MessageType, Priority, ProjectId, SandboxId, TaskId,
     action::{Action, CancelTask, OverridePriority, PauseOrResume, Reallocate},
     message::NewMessage,
 };
@@ -240,7 +240,8 @@ async fn hold_sandbox(
     } else {
         (ActionKind::Resume, MessageType::UserMessage, format!("{GO_ON} {reason}"))
     };
-    let sent = message::queue(tx, actor, id, &NewMessage { content, message_type }).await?;
+    let sent =
+        message::queue(tx, MessageId::generate(), actor, id, &NewMessage { content, message_type }).await?;
     let deed = Deed {
         kind,
         project_id: &project_id,

@@ -2,7 +2,7 @@
 //! project's rule allows it.
 
 use omoi_protocol::{
-    Collaboration, MessageType, ProjectId, SandboxId, TaskId,
+    Collaboration, MessageId, MessageType, ProjectId, SandboxId, TaskId,
     collaboration::{NewTelling, Peer},
     message::{Message, NewMessage},
 };
@@ -42,7 +42,7 @@ impl Store {
                 new.content
             );
             let new_message = NewMessage { content, message_type: MessageType::AgentMessage };
-            let sent = message::queue(tx, speaker.id.as_str(), &listener.id, &new_message).await?;
+            let sent = message::queue(tx, MessageId::generate(), speaker.id.as_str(), &listener.id, &new_message).await?;
             let told = json!({
                 "message_id": sent.id, "kind": new.kind, "from_sandbox_id": speaker.id, "to_sandbox_id": listener.id,
                 "from_task_id": speaker.task_id, "to_task_id": listener.task_id,

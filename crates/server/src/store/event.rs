@@ -456,7 +456,7 @@ async fn heartbeats(tx: &mut Tx, id: &SandboxId) -> Result<HeartbeatSummary, Err
     Ok(summary)
 }
 
-fn stored(row: &Row, id: &SandboxId) -> Result<StoredEvent, Error> {
+pub(super) fn stored(row: &Row, id: &SandboxId) -> Result<StoredEvent, Error> {
     Ok(StoredEvent {
         id: EventId(row.get("pos")?),
         sandbox_id: id.clone(),

@@ -9,7 +9,7 @@ use omoi_protocol::{
 use serde_json::{Value as Json, json};
 
 use super::{
-    Error, Store, Tx, event,
+    Error, Store, Tx, account, event, guardian,
     sandbox::{self, Reporter},
     value::{Row, params},
 };
@@ -28,7 +28,7 @@ impl Store {
         new: NewMessage,
     ) -> Result<Message, Error> {
         let (sender, to) = (sender.to_owned(), to.clone());
-        self.write(async move |tx| queue(tx, &sender, &to, &new).await).await
+        self.write(async move |tx| queue(tx, MessageId::generate(), &sender, &to, &new).await).await
     }
 
     /// Hands out what waits, oldest first, and marks it delivered.
@@ -138,16 +138,17 @@ impl Store {
     }
 }
 
-/// Puts a message behind those that wait for the worker.
 pub(super) async fn queue(
     tx: &mut Tx,
+    id: MessageId,
     sender: &str,
     to: &SandboxId,
     new: &NewMessage,
 ) -> Result<Message, Error> {
-    let sql = "SELECT s.status, (SELECT count(*) FROM messages m WHERE m.sandbox_id = s.id \
+    let sql = "SELECT s.status, s.task_id, (SELECT count(*) FROM messages m WHERE m.sandbox_id = s.id \
                AND m.state IN ('queued', 'delivered')) AS waiting, \
-               (SELECT max(m.seq) FROM messages m WHERE m.sandbox_id = s.id) AS last \
+               (SELECT max(m.seq) FROM messages m WHERE m.sandbox_id = s.id) AS last, \
+               (SELECT t.waiting_reason FROM tasks t WHERE t.id = s.task_id) AS waiting_reason \
                FROM sandboxes s WHERE s.id = $1";
     let row = tx.query_one(sql, params![to]).await?.ok_or_else(|| Error::not_found("sandbox", to))?;
     if row.get::<String>("status")? == "terminated" {
@@ -158,7 +159,6 @@ pub(super) async fn queue(
         return Err(Error::Busy);
     }
     let seq = row.get::<Option<i64>>("last")?.unwrap_or(0) + 1;
-    let id = MessageId::generate();
     tx.execute(
         "INSERT INTO messages (id, sandbox_id, seq, message_type, content, sender, state, created_at, \
          deliveries, offer_at) VALUES ($1, $2, $3, $4, $5, $6, 'queued', $7, 0, $7)",
@@ -178,6 +178,13 @@ pub(super) async fn queue(
     );
     let detail = json!({ "message_id": id, "message_type": new.message_type });
     tx.record(sender, "message.send", "sandbox", to.as_str(), detail);
+    // A person who speaks to it has looked at what the Guardian asked them to.
+    let asked = row.get::<Option<String>>("waiting_reason")?.is_some_and(|why| guardian::is_asking(&why));
+    let by_person = matches!(new.message_type, MessageType::UserMessage | MessageType::Interrupt)
+        && sender != guardian::NAME;
+    if let (true, true, Some(task)) = (asked, by_person, row.parse_opt("task_id")?) {
+        account::clear_waiting(tx, &task).await?;
+    }
     get(tx, to, &id).await
 }
 
@@ -238,6 +245,7 @@ fn changed(tx: &mut Tx, message: &Message) {
         message.sandbox_id.as_str(),
         &json!({ "message_id": message.id, "state": message.state, "deliveries": message.deliveries }),
     );
+    guardian::message_changed(tx, message);
 }
 
 async fn get(tx: &mut Tx, of: &SandboxId, id: &MessageId) -> Result<Message, Error> {

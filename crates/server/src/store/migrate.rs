@@ -21,6 +21,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (10, include_str!("migrations/0010_sessions.sql")),
     (11, include_str!("migrations/0011_prune.sql")),
     (12, include_str!("migrations/0012_spec.sql")),
+    (13, include_str!("migrations/0013_guardian.sql")),
     (14, include_str!("migrations/0014_conductor.sql")),
     (15, include_str!("migrations/0015_spec_branch.sql")),
     (17, include_str!("migrations/0017_action.sql")),

@@ -31,6 +31,7 @@ mod error;
 mod event;
 mod footprint;
 mod graph;
+mod guardian;
 mod job;
 mod keep;
 mod message;
@@ -82,6 +83,10 @@ pub use self::{
     entry::Entry,
     error::Error,
     event::{EventAsk, TrajectoryAsk},
+    guardian::{
+        Change, ELSEWHERE as GUARDIAN_ELSEWHERE, FindingFilter, Found, Hold, InterventionFilter, Known, Mark,
+        Spoken, StoredPolicy, Subject, Taken as GuardianTaken,
+    },
     message::QUEUED as MESSAGE_QUEUED,
     monitor::Working,
     place::{Facts, Placed},

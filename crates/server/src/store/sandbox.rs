@@ -18,13 +18,15 @@ use super::{
 };
 use crate::{
     crash::Point,
-    domain::{money::Usd, task::TaskEvent},
+    domain::{money::Usd, supervision::health, task::TaskEvent},
 };
 
 const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stage, generation, lease_expires_at, \
                        branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
                        base_commit, isolation, kept, place_error, \
-                       (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent";
+                       (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent, \
+                       (SELECT CAST(sum(f.weight) AS BIGINT) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS weights, \
+                       (SELECT max(f.weight) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS heaviest";
 
 /// A sandbox as the sender of a report.
 #[derive(Debug)]
@@ -181,6 +183,8 @@ pub(super) async fn insert(
         kept: None,
         place_error: None,
         cost_usd: 0.0,
+        verdict: None,
+        alignment: 1.0,
     };
     let (token, token_stored) = token::for_sandbox(&sandbox.id, tx.now)?;
     let taken = task.map(|task| task.statement(tx.now));
@@ -302,25 +306,7 @@ impl Store {
         reason: Option<String>,
     ) -> Result<Sandbox, Error> {
         let (actor, id) = (actor.to_owned(), id.clone());
-        self.write(async move |tx| {
-            let sandbox = get(tx, &id).await?;
-            if sandbox.status == SandboxStatus::Terminated {
-                return Ok(sandbox);
-            }
-            let words = reason.as_deref().unwrap_or(EndReason::Terminated.as_str());
-            let pruned = words == EndReason::Pruned.as_str();
-            let why = if pruned { EndReason::Pruned } else { EndReason::Terminated };
-            if let (true, Some(held)) = (sandbox.status.is_live(), &sandbox.task_id) {
-                let note = Note { end_reason: Some(why), ..Note::error(words) };
-                let _ = transition::apply(tx, held, TaskEvent::Cancelled, note).await?;
-            }
-            end(tx, &id, SandboxStatus::Terminated, why, Some(words)).await?;
-            let sql = "UPDATE sandboxes SET status = 'terminated', reports_until = $2 WHERE id = $1";
-            tx.execute(sql, params![&id, tx.now]).await?;
-            tx.record(&actor, "sandbox.terminate", "sandbox", id.as_str(), json!({ "reason": words }));
-            get(tx, &id).await
-        })
-        .await
+        self.write(async move |tx| terminate(tx, &actor, &id, reason.as_deref()).await).await
     }
 
     /// Frees what the holders of run-out leases held. At most `limit` at a time; says how many.
@@ -343,6 +329,30 @@ impl Store {
         })
         .await
     }
+}
+
+pub(super) async fn terminate(
+    tx: &mut Tx,
+    actor: &str,
+    id: &SandboxId,
+    reason: Option<&str>,
+) -> Result<Sandbox, Error> {
+    let sandbox = get(tx, id).await?;
+    if sandbox.status == SandboxStatus::Terminated {
+        return Ok(sandbox);
+    }
+    let words = reason.unwrap_or(EndReason::Terminated.as_str());
+    let pruned = words == EndReason::Pruned.as_str();
+    let why = if pruned { EndReason::Pruned } else { EndReason::Terminated };
+    if let (true, Some(held)) = (sandbox.status.is_live(), &sandbox.task_id) {
+        let note = Note { end_reason: Some(why), ..Note::error(words) };
+        let _ = transition::apply(tx, held, TaskEvent::Cancelled, note).await?;
+    }
+    end(tx, id, SandboxStatus::Terminated, why, Some(words)).await?;
+    let sql = "UPDATE sandboxes SET status = 'terminated', reports_until = $2 WHERE id = $1";
+    tx.execute(sql, params![id, tx.now]).await?;
+    tx.record(actor, "sandbox.terminate", "sandbox", id.as_str(), json!({ "reason": words }));
+    get(tx, id).await
 }
 
 async fn created_at(tx: &mut Tx, id: &SandboxId) -> Result<Timestamp, Error> {
@@ -379,6 +389,8 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         kept: json_opt(row, "kept")?,
         place_error: row.get("place_error")?,
         cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
+        verdict: health::verdict(row.get("heaviest")?),
+        alignment: health::alignment(row.get::<Option<i64>>("weights")?.unwrap_or(0)),
     })
 }
 

@@ -195,6 +195,8 @@ mod plan {
         "footprints",
         "footprint_overlaps",
         "artifacts",
+        "findings",
+        "interventions",
     ];
 
     thread_local! {

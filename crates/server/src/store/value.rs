@@ -117,6 +117,8 @@ as_text!(
     omoi_protocol::DuplicateId,
     omoi_protocol::AnalysisId,
     omoi_protocol::AnomalyId,
+    omoi_protocol::FindingId,
+    omoi_protocol::InterventionId,
 );
 
 /// One row of an answer.

@@ -27,6 +27,7 @@ mod ending;
 mod event;
 mod git_gateway;
 mod graph;
+mod guardian;
 mod lease;
 mod live;
 mod message;

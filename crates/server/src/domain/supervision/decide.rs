@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use omoi_protocol::{FindingKind, Intervention, Steering};
+pub use omoi_protocol::{HeldReason as Held, InterventionMode as Mode};
 use serde::Serialize;
 
 use super::{
@@ -32,29 +33,6 @@ pub struct Action {
     pub held: Option<Held>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// It is written down.
-    Record,
-    /// It waits for a person.
-    Suggest,
-    /// It is made.
-    Act,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Held {
-    SteeringOff,
-    CoolDown,
-    Limit,
-    /// Nobody is there any more to be told.
-    Ended,
-    /// Another intervention is made at the same moment.
-    OneAtATime,
-}
-
 /// What was done in one sandbox.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -66,13 +44,17 @@ pub struct History {
 impl History {
     /// Notes are no interventions.
     pub fn record(&mut self, action: &Action) {
-        if action.mode == Mode::Record {
-            return;
+        if action.mode != Mode::Record {
+            self.made(action.finding, action.at);
         }
-        let made = self.made.entry(action.finding).or_insert((0, action.at));
-        *made = (made.0 + 1, action.at);
+    }
+
+    /// An intervention, in the order of time.
+    pub fn made(&mut self, kind: FindingKind, at: Timestamp) {
+        let made = self.made.entry(kind).or_insert((0, at));
+        *made = (made.0 + 1, at);
         self.total += 1;
-        self.last = Some(action.at);
+        self.last = Some(at);
     }
 
     fn times(&self, kind: FindingKind) -> u32 {
@@ -183,7 +165,17 @@ mod tests {
 
     fn finding(kind: FindingKind, severity: FindingSeverity, number: u32, seconds: i64) -> Finding {
         let (since, at) = (at(seconds), at(seconds));
-        Finding { kind, severity, seqs: vec![7], text: "it loops".to_owned(), since, seq: 9, at, number }
+        Finding {
+            kind,
+            severity,
+            key: 0,
+            seqs: vec![7],
+            text: "it loops".to_owned(),
+            since,
+            seq: 9,
+            at,
+            number,
+        }
     }
 
     fn policy(steering: &str) -> Policy {

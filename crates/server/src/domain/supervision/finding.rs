@@ -11,6 +11,9 @@ pub const SEQS_MAX: usize = 8;
 pub struct Finding {
     pub kind: FindingKind,
     pub severity: FindingSeverity,
+    /// Which occurrence it is: while this stays, it is the same finding.
+    #[serde(skip)]
+    pub key: u64,
     /// The events that show it, by their number in the sandbox; the newest where there are many.
     pub seqs: Vec<i64>,
     pub text: String,

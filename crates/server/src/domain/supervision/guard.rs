@@ -35,6 +35,22 @@ impl Guard {
         self.look(moment, now, rules)
     }
 
+    /// Takes an event that was judged before. With what was found (`restore`), the guard is as it was.
+    pub fn recall(&mut self, event: &StoredEvent) {
+        self.trajectory.take(event);
+    }
+
+    /// What was found before: how many of a kind, and the occurrence that goes on.
+    pub fn restore(&mut self, kind: FindingKind, number: u32, open: Option<u64>) {
+        if let Some(at) = FindingKind::ALL.iter().position(|known| *known == kind) {
+            (self.numbers[at], self.open[at]) = (number, open);
+        }
+    }
+
+    pub fn is_open(&self, kind: FindingKind) -> bool {
+        self.open().any(|open| open == kind)
+    }
+
     /// Time has passed without an event.
     pub fn tick(&mut self, now: Timestamp, rules: &Rules) -> Vec<News> {
         self.look(Moment::Time, now.max(self.trajectory.at), rules)
@@ -78,6 +94,6 @@ impl Guard {
         let surplus = shown.seqs.len().saturating_sub(SEQS_MAX);
         shown.seqs.drain(..surplus);
         let (severity, seqs, text, since) = (shown.severity, shown.seqs, shown.text, shown.since);
-        Finding { kind, severity, seqs, text, since, seq: self.trajectory.seq, at, number }
+        Finding { kind, severity, key: shown.key, seqs, text, since, seq: self.trajectory.seq, at, number }
     }
 }

@@ -1,5 +1,5 @@
 //! Supervision of one sandbox, as rules: what its events come to (`trajectory`), what is wrong with that (`detect`), what
-//! to do about it (`policy`, `decide`), and how good that is on recorded runs (`replay`, `score`).
+//! to do about it (`policy`, `decide`), what came of that (`effect`), and how good that is on recorded runs (`replay`, `score`).
 //!
 //! All of it is a function of events, a policy and the time that is passed in. What runs live and what is replayed on
 //! recordings is the same code, event by event, so a verdict does not depend on how events came in batches.
@@ -14,7 +14,10 @@ pub mod finding;
 pub mod guard;
 
 pub mod decide;
+pub mod effect;
+pub mod health;
 pub mod policy;
+pub mod summary;
 
 pub mod import;
 pub mod replay;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use omoi_protocol::{
-    ConflictId, ConflictKind, MessageType, ProjectId, SandboxId,
+    ConflictId, ConflictKind, MessageId, MessageType, ProjectId, SandboxId,
     conductor::{Clash, Conflict, Matrix, Side},
     message::NewMessage,
 };
@@ -223,7 +223,7 @@ async fn say(
         _ => radar::told(kind, about, files),
     };
     let new = NewMessage { content, message_type: MessageType::System };
-    match message::queue(tx, SENDER, to, &new).await {
+    match message::queue(tx, MessageId::generate(), SENDER, to, &new).await {
         Ok(_) => Ok(true),
         Err(fault) if fault.is_fault() => Err(fault),
         // A full queue: the conflict is shown all the same.

@@ -42,6 +42,20 @@ pub struct Charter {
     pub budget_usd: Option<f64>,
 }
 
+impl Charter {
+    /// What a task says: its files, and the least of its budgets.
+    pub fn of_task(
+        owned_files: Vec<String>,
+        execution_config: &serde_json::Map<String, serde_json::Value>,
+    ) -> Self {
+        let amount = |key: &str| execution_config.get(key).and_then(serde_json::Value::as_f64);
+        let budgets = ["max_total_cost_usd", "max_budget_usd", "budget_usd"];
+        let budget_usd =
+            budgets.iter().filter_map(|key| amount(key)).filter(|usd| *usd > 0.0).reduce(f64::min);
+        Self { owned_files, budget_usd }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
