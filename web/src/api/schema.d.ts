@@ -110,6 +110,117 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/conductor/analyses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the looks over all that was under way, newest first
+         * @description Two days of them are kept.
+         */
+        get: operations["conductor_analyses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/conflicts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List conflicts between tasks, newest first
+         * @description Branches that do not merge, lines that two change, and files that two change where nobody knows the lines.
+         */
+        get: operations["conductor_conflicts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/duplicates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tasks that seem to be the same work, newest first */
+        get: operations["conductor_duplicates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/duplicates/{id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say that two tasks are not the same work */
+        post: operations["conductor_dismiss"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/matrix": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show everybody against everybody, as the radar last saw it
+         * @description At most 64 members: live sandboxes first, then completed tasks whose branch is not merged.
+         */
+        get: operations["conductor_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show how well all that is under way fits together */
+        get: operations["conductor_status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/costs": {
         parameters: {
             query?: never;
@@ -150,6 +261,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/diagnoses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List diagnoses, newest first */
+        get: operations["guardian_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/diagnoses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a diagnosis */
+        get: operations["guardian_get_one"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/diagnoses/{id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Do what a diagnosis proposes, all of it or what is named */
+        post: operations["guardian_accept"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/diagnoses/{id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Dismiss a diagnosis */
+        post: operations["guardian_dismiss"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/findings": {
         parameters: {
             query?: never;
@@ -178,6 +357,148 @@ export interface paths {
         get: operations["guardian_finding"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/actions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List actions, newest first */
+        get: operations["guardian_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/actions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show an action, with what was before and after */
+        get: operations["guardian_get_one"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/actions/{id}/revert": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take an action back
+         * @description Puts back what was before, unless somebody has changed it since. What an agent was told cannot be taken back.
+         */
+        post: operations["guardian_revert"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/intervention/cancel-task": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Cancel a task, so that it can be taken back */
+        post: operations["guardian_cancel_task"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/intervention/override-priority": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Override the priority of a task */
+        post: operations["guardian_override_priority"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/intervention/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pause a project, whose tasks then wait, or a sandbox, whose agent then halts */
+        post: operations["guardian_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/intervention/reallocate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move places for sandboxes from one project to another
+         * @description It changes the limits of both, which needs the role admin.
+         */
+        post: operations["guardian_reallocate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/guardian/intervention/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a paused project or sandbox go on */
+        post: operations["guardian_resume"];
         delete?: never;
         options?: never;
         head?: never;
@@ -263,6 +584,78 @@ export interface paths {
         put?: never;
         /** Drop an intervention that was suggested */
         post: operations["guardian_dismiss"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitor/anomalies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what was unusual, newest first */
+        get: operations["monitor_anomalies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitor/anomalies/{id}/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say that somebody has seen it */
+        post: operations["monitor_acknowledge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitor/dashboard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show all of it at a glance */
+        get: operations["monitor_dashboard"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitor/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the figures over time
+         * @description Points of 30 seconds for an hour, 5 minutes for a day, 30 minutes for a week. Counts and money are sums over the point,
+         *     the age of heartbeats is the worst, everything else a mean.
+         */
+        get: operations["monitor_series"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -414,6 +807,27 @@ export interface paths {
          *     answers; its events tell how it goes.
          */
         post: operations["sandboxes_order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/projects/{id}/spec-gates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show which phases of a project's specs wait for a person */
+        get: operations["specs_gates"];
+        /**
+         * Choose which phases of a project's specs wait for a person
+         * @description It is `settings.spec.gates` of the project, set alone. Specs that say it themselves are not concerned.
+         */
+        put: operations["specs_set_gates"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -724,6 +1138,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/peers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the agents that a sandbox may speak to */
+        get: operations["messages_peers"];
+        put?: never;
+        /**
+         * Say something to another agent of the same project
+         * @description Only the sandbox itself may, to exactly one other that is at work, and as far as the project's setting
+         *     `collaboration` allows (`off`, `related`, `project`).
+         */
+        post: operations["messages_tell"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxes/{id}/summary": {
         parameters: {
             query?: never;
@@ -937,6 +1373,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/specs/{id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Archive a spec; lists leave it out, and a patch of `archived` brings it back */
+        post: operations["specs_archive"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/specs/{id}/branch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the branch that holds the work of all tasks, with what conflicts */
+        get: operations["specs_branch"];
+        put?: never;
+        /**
+         * Have that branch made, or made again
+         * @description Merges what is completed by then. A spec whose tasks are all completed has its branch made without being asked.
+         */
+        post: operations["specs_make_branch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/specs/{id}/coverage": {
         parameters: {
             query?: never;
@@ -948,6 +1422,27 @@ export interface paths {
         get: operations["specs_coverage"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/specs/{id}/duplicates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tasks of a spec that may exist already */
+        get: operations["specs_duplicates"];
+        put?: never;
+        /**
+         * Decide about a task that may exist already
+         * @description `link` lets an existing task stand in its place, and what waited for it waits for that one; `keep` lets it begin.
+         */
+        post: operations["specs_decide_duplicate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1515,8 +2010,37 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        Acceptance: {
+            /** @description Which proposals, counted from 0; absent: all. */
+            proposals?: number[] | null;
+        };
         /** @description The answer to one event, or to a batch. */
         Acknowledged: components["schemas"]["EventReceived"] | components["schemas"]["EventsReceived"];
+        Action: {
+            id: components["schemas"]["ActionId"];
+            action_type: components["schemas"]["ActionKind"];
+            project_id: components["schemas"]["ProjectId"];
+            /** @description `task`, `project` or `sandbox`. */
+            entity_type: string;
+            /** @description What it was done to. */
+            target_entity: string;
+            reason: string;
+            initiated_by: string;
+            before: Record<string, unknown>;
+            after: Record<string, unknown>;
+            /** Format: date-time */
+            executed_at: string;
+            /** Format: date-time */
+            reverted_at?: string | null;
+            reverted_by?: string | null;
+        };
+        /** @description Something done by authority. */
+        ActionId: string;
+        /**
+         * @description What is done to work by authority.
+         * @enum {string}
+         */
+        ActionKind: "cancel_task" | "override_priority" | "reallocate_capacity" | "pause" | "resume";
         Agent: {
             id: components["schemas"]["AgentId"];
             name: string;
@@ -1537,6 +2061,72 @@ export interface components {
          * @enum {string}
          */
         AgentStatus: "idle" | "running" | "degraded" | "failed";
+        /** @description One look over all that is under way. */
+        Analysis: {
+            id: components["schemas"]["AnalysisId"];
+            project_id?: components["schemas"]["ProjectId"] | null;
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: double
+             * @description From 0 to 1.
+             */
+            coherence_score: number;
+            system_status: components["schemas"]["SystemStatus"];
+            /**
+             * Format: int32
+             * @description Live sandboxes with a task.
+             */
+            num_agents: number;
+            /** Format: double */
+            average_alignment: number;
+            /** Format: int32 */
+            misaligned: number;
+            /** Format: int32 */
+            duplicate_count: number;
+            /** Format: int32 */
+            conflict_count: number;
+            /** @description Live sandboxes in each phase. */
+            phase_distribution: {
+                [key: string]: number;
+            };
+        };
+        /** @description One look of the Conductor over all that is under way. */
+        AnalysisId: string;
+        /** @description Something that is far from what is usual. */
+        Anomaly: {
+            id: components["schemas"]["AnomalyId"];
+            /** @description A figure of the monitor, or `agent_score` of a sandbox. */
+            metric: string;
+            sandbox_id?: components["schemas"]["SandboxId"] | null;
+            /** @description Kind of agent and phase, where it is a sandbox's. */
+            subject?: string | null;
+            anomaly_type: components["schemas"]["AnomalyType"];
+            severity: components["schemas"]["AnomalySeverity"];
+            /** Format: double */
+            value: number;
+            /**
+             * Format: double
+             * @description What was expected; for a score, the threshold.
+             */
+            baseline: number;
+            /**
+             * Format: double
+             * @description How far it is off, in standard deviations; for a score, in thresholds.
+             */
+            deviation: number;
+            description: string;
+            /** Format: date-time */
+            detected_at: string;
+            /** Format: date-time */
+            acknowledged_at?: string | null;
+            acknowledged_by?: string | null;
+        };
+        AnomalyId: string;
+        /** @enum {string} */
+        AnomalySeverity: "warning" | "error" | "critical";
+        /** @enum {string} */
+        AnomalyType: "spike" | "drop";
         /** @description A suggestion is made after all. */
         ApproveIntervention: {
             /** @description In place of the text that was suggested. */
@@ -1617,6 +2207,26 @@ export interface components {
              */
             broken_at?: number | null;
         };
+        /** @description What is usual for a kind of agent in a phase. */
+        BaselineRow: {
+            agent_kind: string;
+            phase: string;
+            /** Format: int64 */
+            samples: number;
+            /** Format: double */
+            latency_ms: number;
+            /** Format: double */
+            latency_std: number;
+            /** Format: double */
+            error_rate: number;
+            /**
+             * Format: double
+             * @description Processors' time in the time taken: 1 is one processor all the time.
+             */
+            cpu: number;
+            /** Format: double */
+            memory_bytes: number;
+        };
         /** @description A task of a batch. */
         BatchTask: {
             /** @description What the other tasks of the batch call it. */
@@ -1650,6 +2260,10 @@ export interface components {
         CallId: string;
         /** @enum {string} */
         CallState: "open" | "done" | "hung_up" | "broken" | "lost";
+        CancelTask: {
+            task_id: components["schemas"]["TaskId"];
+            reason: string;
+        };
         /** @description A declared check, as `settings.checks` of a project and `checks` of a task's `execution_config` list them. */
         Check: {
             name: string;
@@ -1687,6 +2301,12 @@ export interface components {
             sandbox: components["schemas"]["Sandbox"];
             token: string;
         };
+        /** @description A file that two change, and where. */
+        Clash: {
+            path: string;
+            /** @description None: the file as a whole, or nobody knows which lines. */
+            lines: components["schemas"]["LineRange"][];
+        };
         /**
          * @description What ended a finding.
          * @enum {string}
@@ -1715,6 +2335,47 @@ export interface components {
         CommandId: string;
         /** @enum {string} */
         CommandState: "pending" | "running" | "done";
+        ConductorStatus: {
+            enabled: boolean;
+            /** Format: int64 */
+            period_seconds: number;
+            /** @description `note` or `tell`. */
+            on_conflict: string;
+            last_analysis?: components["schemas"]["Analysis"] | null;
+            /** @description The newest of each project that has something under way. */
+            projects: components["schemas"]["Analysis"][];
+            /** Format: int32 */
+            open_conflicts: number;
+            /** Format: int32 */
+            open_duplicates: number;
+        };
+        Conflict: {
+            id: components["schemas"]["ConflictId"];
+            project_id: components["schemas"]["ProjectId"];
+            a: components["schemas"]["Side"];
+            b: components["schemas"]["Side"];
+            kind: components["schemas"]["ConflictKind"];
+            /** @description The first few. */
+            files: components["schemas"]["Clash"][];
+            /** Format: date-time */
+            since: string;
+            /**
+             * Format: date-time
+             * @description When its kind or its files last changed.
+             */
+            changed_at: string;
+            /** Format: date-time */
+            cleared_at?: string | null;
+            /** @description The sandboxes that were told. */
+            told: components["schemas"]["SandboxId"][];
+        };
+        /** @description Two branches, or two sandboxes, that cannot be brought together as they are. */
+        ConflictId: string;
+        /**
+         * @description How two tasks get in each other's way, the surest last.
+         * @enum {string}
+         */
+        ConflictKind: "files" | "lines" | "merge";
         /** @description The sums of calls that have something in common. */
         CostGroup: components["schemas"]["CostTotals"] & {
             /** @description The id, the model or the day; absent for calls that belong to none. */
@@ -1768,6 +2429,52 @@ export interface components {
             commit?: string | null;
             checks: components["schemas"]["CoverageCheck"][];
         };
+        Dashboard: {
+            /** Format: int64 */
+            total_tasks_pending: number;
+            /** Format: int64 */
+            total_tasks_running: number;
+            /** Format: int64 */
+            total_tasks_completed: number;
+            /** Format: int64 */
+            total_tasks_failed: number;
+            /**
+             * Format: int64
+             * @description Live sandboxes, and agents elsewhere that are idle or running.
+             */
+            active_agents: number;
+            /**
+             * Format: int64
+             * @description Live sandboxes and agents that have not been heard of for longer than their heartbeats allow.
+             */
+            stale_agents: number;
+            /**
+             * Format: int64
+             * @description Leases that somebody holds.
+             */
+            active_locks: number;
+            /** @description The newest that nobody has acknowledged. */
+            recent_anomalies: components["schemas"]["Anomaly"][];
+            /**
+             * Format: int64
+             * @description How many of the unacknowledged are critical.
+             */
+            critical_alerts: number;
+            /** Format: int64 */
+            open_conflicts: number;
+            /** Format: double */
+            coherence_score?: number | null;
+            system_status?: components["schemas"]["SystemStatus"] | null;
+            now?: components["schemas"]["MetricPoint"] | null;
+            baselines: components["schemas"]["BaselineRow"][];
+        };
+        /** @description The body of `POST /specs/{id}/duplicates`. */
+        DecideDuplicate: {
+            /** @description `TSK-001`. */
+            symbol: string;
+            decision: components["schemas"]["DuplicateDecision"];
+            existing_task_id?: components["schemas"]["TaskId"] | null;
+        };
         /** @description The tasks a task waits for and those that wait for it. */
         Dependencies: {
             task_id: components["schemas"]["TaskId"];
@@ -1783,6 +2490,34 @@ export interface components {
          * @enum {string}
          */
         DependencyPolicy: "block" | "skip" | "fail";
+        Diagnosis: {
+            id: components["schemas"]["DiagnosisId"];
+            project_id: components["schemas"]["ProjectId"];
+            ticket_id: components["schemas"]["TicketId"];
+            state: components["schemas"]["DiagnosisState"];
+            /**
+             * Format: int64
+             * @description Counts the diagnoses of a ticket from 1.
+             */
+            number: number;
+            /** Format: int64 */
+            total_tasks: number;
+            /** Format: int64 */
+            completed_tasks: number;
+            /** Format: int64 */
+            failed_tasks: number;
+            root_cause: string;
+            hypotheses: components["schemas"]["Hypothesis"][];
+            proposals: components["schemas"]["Proposal"][];
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            decided_at?: string | null;
+            decided_by?: string | null;
+        };
+        DiagnosisId: string;
+        /** @enum {string} */
+        DiagnosisState: "open" | "accepted" | "dismissed" | "overtaken";
         Diff: {
             event_id: components["schemas"]["EventId"];
             sandbox_id: components["schemas"]["SandboxId"];
@@ -1792,6 +2527,35 @@ export interface components {
         DismissIntervention: {
             reason?: string | null;
         };
+        /** @description Two tasks under way that seem to be the same work. */
+        Duplicate: {
+            id: components["schemas"]["DuplicateId"];
+            project_id: components["schemas"]["ProjectId"];
+            a: components["schemas"]["Side"];
+            b: components["schemas"]["Side"];
+            /**
+             * Format: double
+             * @description From 0 to 1.
+             */
+            similarity: number;
+            /** @description Files that both change. */
+            files: string[];
+            /** Format: date-time */
+            found_at: string;
+            /**
+             * Format: date-time
+             * @description A person says that they are not the same.
+             */
+            dismissed_at?: string | null;
+            dismissed_by?: string | null;
+        };
+        /**
+         * @description What is decided about a task that may exist already.
+         * @enum {string}
+         */
+        DuplicateDecision: "link" | "keep";
+        /** @description Two tasks that seem to be the same work. */
+        DuplicateId: string;
         /** @description An output that a person wrote. */
         EditPhase: {
             /**
@@ -1903,7 +2667,8 @@ export interface components {
         /** @description The body of `POST /specs/{id}/execute`. */
         ExecuteSpec: {
             /**
-             * @description Taken and without effect: likeness of texts is found without a model.
+             * @description Whether its tasks are held against those that exist, to offer duplicates for merging. Likeness of texts is found
+             *     without a model.
              * @default true
              */
             enable_embeddings: boolean;
@@ -1917,6 +2682,78 @@ export interface components {
          * @enum {string}
          */
         FailureKind: "agent" | "checks" | "limit" | "lost" | "crashed" | "out_of_memory" | "timed_out" | "spawn" | "unavailable" | "invalid";
+        /** @description The figures of one stretch of time. */
+        Figures: {
+            /**
+             * Format: double
+             * @default 0
+             */
+            events_per_second: number;
+            /**
+             * Format: double
+             * @description Tasks completed, and attempts that failed.
+             * @default 0
+             */
+            completions: number;
+            /**
+             * Format: double
+             * @default 0
+             */
+            failures: number;
+            /**
+             * Format: double
+             * @description Absent where nothing happened that could be measured.
+             * @default null
+             */
+            queue_wait_seconds: number | null;
+            /**
+             * Format: double
+             * @default null
+             */
+            task_duration_seconds: number | null;
+            /**
+             * Format: double
+             * @default null
+             */
+            spawn_seconds: number | null;
+            /**
+             * Format: double
+             * @default 0
+             */
+            queue_depth: number;
+            /**
+             * Format: double
+             * @default 0
+             */
+            live_sandboxes: number;
+            /**
+             * Format: double
+             * @default 0
+             */
+            running_tasks: number;
+            /**
+             * Format: double
+             * @description Tasks that wait for a person.
+             * @default 0
+             */
+            waiting_tasks: number;
+            /**
+             * Format: double
+             * @default 0
+             */
+            cost_usd: number;
+            /**
+             * Format: double
+             * @description Of the live sandbox that was last heard of longest ago.
+             * @default null
+             */
+            heartbeat_age_seconds: number | null;
+            /**
+             * Format: double
+             * @default 0
+             */
+            open_conflicts: number;
+        };
         Finding: {
             /** @description `issue` or `warning`. */
             severity: string;
@@ -2175,6 +3012,16 @@ export interface components {
          * @enum {string}
          */
         HeldReason: "steering_off" | "cool_down" | "limit" | "ended" | "one_at_a_time";
+        Hypothesis: {
+            statement: string;
+            /**
+             * Format: double
+             * @description From 0 to 1.
+             */
+            likelihood: number;
+            /** @description The tasks that show it. */
+            tasks: components["schemas"]["TaskId"][];
+        };
         /** @description A spec that was written elsewhere: a folder in the layout of Kiro or of spec-kit, or one JSON document. */
         ImportSpec: {
             /** @description What it says of files is held against this one's. */
@@ -2230,6 +3077,16 @@ export interface components {
              */
             events: number;
         };
+        /** @description Lines of a file, counted from one, as the file was before either changed it. */
+        LineRange: {
+            /** Format: int32 */
+            first: number;
+            /**
+             * Format: int32
+             * @description Absent: to the end of the file.
+             */
+            last?: number | null;
+        };
         /**
          * @description Something that happened to an entity. `position` is its place in the one order of everything stored; a viewer
          *     that comes back with it as `since` misses nothing and sees nothing twice.
@@ -2250,6 +3107,36 @@ export interface components {
             /** Format: date-time */
             timestamp: string;
         };
+        /** @description Everybody against everybody, as the radar last saw it. */
+        Matrix: {
+            project_id: components["schemas"]["ProjectId"];
+            /**
+             * Format: date-time
+             * @description Absent before the first look.
+             */
+            at?: string | null;
+            /** @description Rows and columns alike; the default branch, where there is one, comes last. */
+            members: components["schemas"]["MatrixMember"][];
+            /** @description Each pair once, by places in `members`, the smaller first. A pair that is not listed was not looked at. */
+            pairs: components["schemas"]["MatrixPair"][];
+        };
+        MatrixMember: components["schemas"]["Side"] & {
+            /** @description Its sandbox lives; otherwise its work waits to be merged. */
+            live: boolean;
+            /** @description The commit that its branch is at. */
+            commit?: string | null;
+        };
+        MatrixPair: {
+            a: number;
+            b: number;
+            state: components["schemas"]["PairState"];
+            files: components["schemas"]["Clash"][];
+        };
+        /**
+         * @description What became of a task's work on the way into the branch of its spec.
+         * @enum {string}
+         */
+        MergeOutcome: "merged" | "contained" | "conflict" | "left_out" | "nothing";
         /** @description A message and the times of its states. */
         Message: {
             id: components["schemas"]["MessageId"];
@@ -2293,7 +3180,29 @@ export interface components {
         /** @enum {string} */
         MessageState: "queued" | "delivered" | "injected" | "acknowledged" | "expired";
         /** @enum {string} */
-        MessageType: "user_message" | "interrupt" | "guardian_nudge" | "system";
+        MessageType: "user_message" | "interrupt" | "guardian_nudge" | "system" | "agent_message";
+        MetricPoint: components["schemas"]["Figures"] & {
+            /**
+             * Format: date-time
+             * @description The beginning of the stretch.
+             */
+            at: string;
+        };
+        /**
+         * @description How far back figures go.
+         * @enum {string}
+         */
+        MetricRange: "1h" | "24h" | "7d";
+        MetricSeries: {
+            range: components["schemas"]["MetricRange"];
+            /**
+             * Format: int64
+             * @description How long each point stands for. Where nobody measured there is none.
+             */
+            step_seconds: number;
+            /** @description Oldest first. */
+            points: components["schemas"]["MetricPoint"][];
+        };
         /** @description One call to a model. What was said is not kept. */
         ModelCall: {
             id: components["schemas"]["CallId"];
@@ -2454,6 +3363,13 @@ export interface components {
             batch_key?: string | null;
             tasks: components["schemas"]["BatchTask"][];
         };
+        NewTelling: {
+            /** @description To exactly one. */
+            to_sandbox_id: components["schemas"]["SandboxId"];
+            /** @default info */
+            kind: components["schemas"]["Telling"];
+            content: string;
+        };
         NewTicket: {
             project_id: components["schemas"]["ProjectId"];
             title: string;
@@ -2489,6 +3405,33 @@ export interface components {
             project_id: components["schemas"]["ProjectId"];
             items: components["schemas"]["Overlap"][];
         };
+        OverridePriority: {
+            task_id: components["schemas"]["TaskId"];
+            priority: components["schemas"]["Priority"];
+            reason: string;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Action: {
+            items: {
+                id: components["schemas"]["ActionId"];
+                action_type: components["schemas"]["ActionKind"];
+                project_id: components["schemas"]["ProjectId"];
+                /** @description `task`, `project` or `sandbox`. */
+                entity_type: string;
+                /** @description What it was done to. */
+                target_entity: string;
+                reason: string;
+                initiated_by: string;
+                before: Record<string, unknown>;
+                after: Record<string, unknown>;
+                /** Format: date-time */
+                executed_at: string;
+                /** Format: date-time */
+                reverted_at?: string | null;
+                reverted_by?: string | null;
+            }[];
+            next?: string | null;
+        };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
         Page_Agent: {
             items: {
@@ -2503,6 +3446,71 @@ export interface components {
                 heartbeat_sequence: number;
                 /** Format: date-time */
                 created_at: string;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Analysis: {
+            items: {
+                id: components["schemas"]["AnalysisId"];
+                project_id?: components["schemas"]["ProjectId"] | null;
+                /** Format: date-time */
+                at: string;
+                /**
+                 * Format: double
+                 * @description From 0 to 1.
+                 */
+                coherence_score: number;
+                system_status: components["schemas"]["SystemStatus"];
+                /**
+                 * Format: int32
+                 * @description Live sandboxes with a task.
+                 */
+                num_agents: number;
+                /** Format: double */
+                average_alignment: number;
+                /** Format: int32 */
+                misaligned: number;
+                /** Format: int32 */
+                duplicate_count: number;
+                /** Format: int32 */
+                conflict_count: number;
+                /** @description Live sandboxes in each phase. */
+                phase_distribution: {
+                    [key: string]: number;
+                };
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Anomaly: {
+            items: {
+                id: components["schemas"]["AnomalyId"];
+                /** @description A figure of the monitor, or `agent_score` of a sandbox. */
+                metric: string;
+                sandbox_id?: components["schemas"]["SandboxId"] | null;
+                /** @description Kind of agent and phase, where it is a sandbox's. */
+                subject?: string | null;
+                anomaly_type: components["schemas"]["AnomalyType"];
+                severity: components["schemas"]["AnomalySeverity"];
+                /** Format: double */
+                value: number;
+                /**
+                 * Format: double
+                 * @description What was expected; for a score, the threshold.
+                 */
+                baseline: number;
+                /**
+                 * Format: double
+                 * @description How far it is off, in standard deviations; for a score, in thresholds.
+                 */
+                deviation: number;
+                description: string;
+                /** Format: date-time */
+                detected_at: string;
+                /** Format: date-time */
+                acknowledged_at?: string | null;
+                acknowledged_by?: string | null;
             }[];
             next?: string | null;
         };
@@ -2562,6 +3570,84 @@ export interface components {
                 created_at: string;
                 /** Format: date-time */
                 ended_at?: string | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Conflict: {
+            items: {
+                id: components["schemas"]["ConflictId"];
+                project_id: components["schemas"]["ProjectId"];
+                a: components["schemas"]["Side"];
+                b: components["schemas"]["Side"];
+                kind: components["schemas"]["ConflictKind"];
+                /** @description The first few. */
+                files: components["schemas"]["Clash"][];
+                /** Format: date-time */
+                since: string;
+                /**
+                 * Format: date-time
+                 * @description When its kind or its files last changed.
+                 */
+                changed_at: string;
+                /** Format: date-time */
+                cleared_at?: string | null;
+                /** @description The sandboxes that were told. */
+                told: components["schemas"]["SandboxId"][];
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Diagnosis: {
+            items: {
+                id: components["schemas"]["DiagnosisId"];
+                project_id: components["schemas"]["ProjectId"];
+                ticket_id: components["schemas"]["TicketId"];
+                state: components["schemas"]["DiagnosisState"];
+                /**
+                 * Format: int64
+                 * @description Counts the diagnoses of a ticket from 1.
+                 */
+                number: number;
+                /** Format: int64 */
+                total_tasks: number;
+                /** Format: int64 */
+                completed_tasks: number;
+                /** Format: int64 */
+                failed_tasks: number;
+                root_cause: string;
+                hypotheses: components["schemas"]["Hypothesis"][];
+                proposals: components["schemas"]["Proposal"][];
+                /** Format: date-time */
+                created_at: string;
+                /** Format: date-time */
+                decided_at?: string | null;
+                decided_by?: string | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Duplicate: {
+            items: {
+                id: components["schemas"]["DuplicateId"];
+                project_id: components["schemas"]["ProjectId"];
+                a: components["schemas"]["Side"];
+                b: components["schemas"]["Side"];
+                /**
+                 * Format: double
+                 * @description From 0 to 1.
+                 */
+                similarity: number;
+                /** @description Files that both change. */
+                files: string[];
+                /** Format: date-time */
+                found_at: string;
+                /**
+                 * Format: date-time
+                 * @description A person says that they are not the same.
+                 */
+                dismissed_at?: string | null;
+                dismissed_by?: string | null;
             }[];
             next?: string | null;
         };
@@ -2713,6 +3799,8 @@ export interface components {
                 max_concurrent?: number | null;
                 settings: Record<string, unknown>;
                 archived: boolean;
+                /** @description Its tasks wait until it goes on. */
+                paused?: boolean;
                 /** Format: date-time */
                 created_at: string;
                 /** Format: date-time */
@@ -2775,34 +3863,6 @@ export interface components {
             next?: string | null;
         };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
-        Page_Spec: {
-            items: {
-                id: components["schemas"]["SpecId"];
-                project_id?: components["schemas"]["ProjectId"] | null;
-                title: string;
-                description: string;
-                flow: components["schemas"]["SpecFlow"];
-                status: components["schemas"]["SpecStatus"];
-                current_phase: components["schemas"]["SpecPhase"];
-                /**
-                 * Format: int64
-                 * @description Grows with every change.
-                 */
-                version: number;
-                /** @description The phases that wait for a person. */
-                gates: components["schemas"]["SpecPhase"][];
-                archived: boolean;
-                /** @description Why it failed. */
-                last_error?: string | null;
-                created_by: string;
-                /** Format: date-time */
-                created_at: string;
-                /** Format: date-time */
-                updated_at: string;
-            }[];
-            next?: string | null;
-        };
-        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
         Page_SpecEvent: {
             items: {
                 /**
@@ -2815,6 +3875,22 @@ export interface components {
                 /** Format: date-time */
                 created_at: string;
             }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_SpecSummary: {
+            items: (components["schemas"]["Spec"] & {
+                /**
+                 * Format: double
+                 * @description The mean of what the last attempts at its phases came to; null before the first is judged.
+                 */
+                score?: number | null;
+                /**
+                 * Format: double
+                 * @description Of all its phases and tasks.
+                 */
+                cost_usd: number;
+            })[];
             next?: string | null;
         };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
@@ -2956,6 +4032,24 @@ export interface components {
                 revoked_at?: string | null;
             }[];
             next?: string | null;
+        };
+        /**
+         * @description What the radar says of two.
+         * @enum {string}
+         */
+        PairState: "unknown" | "clear" | "files" | "lines" | "merge";
+        /** @description What is paused or goes on: a project, whose tasks then wait, or a sandbox, whose agent then halts. One of the two. */
+        PauseOrResume: {
+            project_id?: components["schemas"]["ProjectId"] | null;
+            sandbox_id?: components["schemas"]["SandboxId"] | null;
+            reason: string;
+        };
+        /** @description Another agent at work in the same project. */
+        Peer: {
+            sandbox_id: components["schemas"]["SandboxId"];
+            task_id?: components["schemas"]["TaskId"] | null;
+            title?: string | null;
+            branch_name?: string | null;
         };
         /** @description One attempt at a phase. */
         PhaseAttempt: {
@@ -3121,6 +4215,8 @@ export interface components {
             max_concurrent?: number | null;
             settings: Record<string, unknown>;
             archived: boolean;
+            /** @description Its tasks wait until it goes on. */
+            paused?: boolean;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -3141,6 +4237,18 @@ export interface components {
             settings?: Record<string, unknown> | null;
             archived?: boolean | null;
         };
+        /** @description Something that could be done. It is done when a person accepts it, and not before. */
+        Proposal: {
+            kind: components["schemas"]["ProposalKind"];
+            title: string;
+            description: string;
+            priority: components["schemas"]["Priority"];
+            /** @description The task that failed. */
+            about: components["schemas"]["TaskId"];
+            task_id?: components["schemas"]["TaskId"] | null;
+        };
+        /** @enum {string} */
+        ProposalKind: "retry" | "task";
         /**
          * @description Where sandboxes live.
          * @enum {string}
@@ -3173,6 +4281,17 @@ export interface components {
             /** @description `ready`. */
             status: string;
             store: string;
+        };
+        /** @description Moves places for sandboxes from one project to another. */
+        Reallocate: {
+            from_project_id: components["schemas"]["ProjectId"];
+            to_project_id: components["schemas"]["ProjectId"];
+            /**
+             * Format: int64
+             * @description How many places.
+             */
+            capacity: number;
+            reason: string;
         };
         Reason: {
             reason?: string | null;
@@ -3327,12 +4446,25 @@ export interface components {
             /** Format: date-time */
             expires_at?: string | null;
         };
+        /** @description The body of `PUT /projects/{id}/spec-gates`. */
+        SetSpecGates: {
+            /** @description The phases that wait for a person; null leaves it to Omoi. */
+            gates?: components["schemas"]["SpecPhase"][] | null;
+        };
         SetTimeout: {
             /**
              * Format: int64
              * @description Absent or null takes the limit away.
              */
             timeout_seconds?: number | null;
+        };
+        /** @description One side of a conflict: a task's sandbox, or the default branch alone. */
+        Side: {
+            sandbox_id?: components["schemas"]["SandboxId"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            /** @description Of the task, or of the branch. */
+            title: string;
+            branch?: string | null;
         };
         Spec: {
             id: components["schemas"]["SpecId"];
@@ -3349,6 +4481,11 @@ export interface components {
             version: number;
             /** @description The phases that wait for a person. */
             gates: components["schemas"]["SpecPhase"][];
+            /**
+             * Format: double
+             * @description The score from which on the output of a phase passes.
+             */
+            threshold: number;
             archived: boolean;
             /** @description Why it failed. */
             last_error?: string | null;
@@ -3357,6 +4494,33 @@ export interface components {
             created_at: string;
             /** Format: date-time */
             updated_at: string;
+        };
+        /** @description The branch that holds the work of all tasks of a spec, merged in the order of work. */
+        SpecBranch: {
+            name: string;
+            state: components["schemas"]["SpecBranchState"];
+            /** @description The commit of the default branch that it began with. */
+            base_commit?: string | null;
+            /** @description Its tip. */
+            commit?: string | null;
+            /** @description Every task, in the order in which they are merged. */
+            merges: components["schemas"]["SpecMerge"][];
+            /** @description Why it could not be made. */
+            error?: string | null;
+            check_task_id?: components["schemas"]["TaskId"] | null;
+            check_status?: components["schemas"]["TaskStatus"] | null;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        /**
+         * @description How the branch stands that holds all of a spec.
+         * @enum {string}
+         */
+        SpecBranchState: "wanted" | "merged" | "conflict" | "empty" | "failed";
+        SpecConflict: {
+            /** @description A task such as `TSK-001`; null for the default branch, or for several tasks together. */
+            with?: string | null;
+            files: string[];
         };
         /** @description Each requirement with the tasks that bring it about, their commits and the checks that passed on them. */
         SpecCoverage: {
@@ -3386,6 +4550,29 @@ export interface components {
              * @description Of all its phases and tasks.
              */
             cost_usd: number;
+            /** @description Tasks of its own that may exist already. */
+            duplicates: components["schemas"]["SpecDuplicate"][];
+            branch?: components["schemas"]["SpecBranch"] | null;
+        };
+        /** @description A task of a spec that may exist already. */
+        SpecDuplicate: {
+            /** @description `TSK-001`. */
+            symbol: string;
+            /** @description The task that was made for it. It begins once it is decided, unless no phase waits for a person. */
+            task_id: components["schemas"]["TaskId"];
+            title: string;
+            existing_task_id: components["schemas"]["TaskId"];
+            existing_title: string;
+            existing_status: components["schemas"]["TaskStatus"];
+            /**
+             * Format: double
+             * @description How alike the titles are, from 0 to 1.
+             */
+            similarity: number;
+            decision?: components["schemas"]["DuplicateDecision"] | null;
+            decided_by?: string | null;
+            /** Format: date-time */
+            decided_at?: string | null;
         };
         /** @description Something that happened to a spec. */
         SpecEvent: {
@@ -3419,6 +4606,13 @@ export interface components {
          * @enum {string}
          */
         SpecFlow: "full" | "quick" | "bugfix";
+        /** @description Which phases of a project's specs wait for a person, where a spec does not say. */
+        SpecGates: {
+            /** @description What the project says; null where it says nothing. */
+            gates?: components["schemas"]["SpecPhase"][] | null;
+            /** @description What counts. */
+            effective: components["schemas"]["SpecPhase"][];
+        };
         SpecId: string;
         /** @description What a symbolic id of its tasks phase has become. */
         SpecItem: {
@@ -3428,6 +4622,17 @@ export interface components {
             task_id?: components["schemas"]["TaskId"] | null;
             title: string;
             status?: components["schemas"]["TaskStatus"] | null;
+        };
+        SpecMerge: {
+            /** @description `TSK-001`. */
+            symbol: string;
+            task_id: components["schemas"]["TaskId"];
+            commit?: string | null;
+            outcome: components["schemas"]["MergeOutcome"];
+            /** @description Whom it conflicts with. */
+            conflicts: components["schemas"]["SpecConflict"][];
+            /** @description The tasks it builds on that are not in. */
+            without: string[];
         };
         /** @description Absent fields stay as they are. */
         SpecPatch: {
@@ -3446,6 +4651,19 @@ export interface components {
         SpecPhase: "explore" | "prd" | "requirements" | "design" | "tasks" | "sync";
         /** @enum {string} */
         SpecStatus: "draft" | "executing" | "waiting" | "completed" | "failed";
+        /** @description One spec in a list. */
+        SpecSummary: components["schemas"]["Spec"] & {
+            /**
+             * Format: double
+             * @description The mean of what the last attempts at its phases came to; null before the first is judged.
+             */
+            score?: number | null;
+            /**
+             * Format: double
+             * @description Of all its phases and tasks.
+             */
+            cost_usd: number;
+        };
         /** @description What the spec was at a version of it. */
         SpecVersion: {
             /** Format: int64 */
@@ -3536,6 +4754,8 @@ export interface components {
          * @enum {string}
          */
         SystemHealth: "optimal" | "good" | "warning" | "critical";
+        /** @enum {string} */
+        SystemStatus: "no_agents" | "critical" | "warning" | "inefficient" | "normal" | "optimal";
         Task: {
             id: components["schemas"]["TaskId"];
             project_id: components["schemas"]["ProjectId"];
@@ -3670,6 +4890,11 @@ export interface components {
         };
         /** @enum {string} */
         TaskStatus: "pending" | "assigned" | "running" | "completed" | "failed" | "cancelled";
+        /**
+         * @description What one agent wants of another.
+         * @enum {string}
+         */
+        Telling: "info" | "question" | "answer" | "handoff_request" | "handoff_accepted" | "handoff_declined";
         Ticket: {
             id: components["schemas"]["TicketId"];
             project_id: components["schemas"]["ProjectId"];
@@ -3805,7 +5030,7 @@ export interface components {
          * @description Why a pending task has no sandbox.
          * @enum {string}
          */
-        WaitingFor: "dependencies" | "not_before" | "archived" | "capabilities" | "no_repository" | "not_autonomous" | "keeping" | "project_limit" | "global_limit";
+        WaitingFor: "dependencies" | "not_before" | "archived" | "paused" | "capabilities" | "no_repository" | "not_autonomous" | "keeping" | "project_limit" | "global_limit";
         Whoami: {
             /** @description `operator` or `sandbox`. */
             kind: string;
@@ -4515,6 +5740,516 @@ export interface operations {
             };
         };
     };
+    conductor_analyses: {
+        parameters: {
+            query?: {
+                /** @description Of all projects together where it is not said. */
+                project_id?: components["schemas"]["ProjectId"];
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Analysis"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_conflicts: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                /** @description Only those that are not over (or not dismissed), or only those that are. */
+                open?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Conflict"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_duplicates: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                /** @description Only those that are not over (or not dismissed), or only those that are. */
+                open?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Duplicate"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_dismiss: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["DuplicateId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Duplicate"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_matrix: {
+        parameters: {
+            query: {
+                project_id: components["schemas"]["ProjectId"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Matrix"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConductorStatus"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     costs_list: {
         parameters: {
             query?: {
@@ -4696,6 +6431,406 @@ export interface operations {
             };
         };
     };
+    guardian_list: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                ticket_id?: components["schemas"]["TicketId"];
+                state?: components["schemas"]["DiagnosisState"];
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Diagnosis"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_get_one: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["DiagnosisId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diagnosis"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_accept: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["DiagnosisId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Acceptance"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diagnosis"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_dismiss: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["DiagnosisId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diagnosis"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     guardian_findings: {
         parameters: {
             query?: {
@@ -4828,6 +6963,926 @@ export interface operations {
             };
             /** @description No such thing */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_list: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Action"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_get_one: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ActionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_revert: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ActionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_cancel_task: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CancelTask"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_override_priority: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OverridePriority"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_pause: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PauseOrResume"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_reallocate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reallocate"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_resume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PauseOrResume"];
+            };
+        };
+        responses: {
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Action"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5336,6 +8391,337 @@ export interface operations {
             };
             /** @description The body is not said to be JSON */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    monitor_anomalies: {
+        parameters: {
+            query?: {
+                /** @description Only those that nobody has acknowledged, or only those that somebody has. */
+                open?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Anomaly"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    monitor_acknowledge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["AnomalyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Anomaly"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    monitor_dashboard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dashboard"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    monitor_series: {
+        parameters: {
+            query?: {
+                /** @description How far back; an hour where it is not said. */
+                range?: "1h" | "24h" | "7d";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricSeries"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6488,6 +9874,223 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_gates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecGates"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_set_gates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["ProjectId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SetSpecGates"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecGates"];
                 };
             };
             /** @description The body is not JSON */
@@ -8890,6 +12493,223 @@ export interface operations {
             };
         };
     };
+    messages_peers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Peer"][];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    messages_tell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewTelling"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageQueued"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     guardian_summarise: {
         parameters: {
             query?: never;
@@ -9875,7 +13695,7 @@ export interface operations {
             query?: {
                 project_id?: components["schemas"]["ProjectId"];
                 status?: components["schemas"]["SpecStatus"];
-                /** @description Only those that are archived, or only those that are not. */
+                /** @description Only those that are archived; absent, only those that are not. */
                 archived?: boolean;
                 /** @description How many at most. */
                 limit?: number;
@@ -9893,7 +13713,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Page_Spec"];
+                    "application/json": components["schemas"]["Page_SpecSummary"];
                 };
             };
             /** @description No valid token */
@@ -10573,6 +14393,276 @@ export interface operations {
             };
         };
     };
+    specs_archive: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecDetail"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_branch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecBranch"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_make_branch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecDetail"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     specs_coverage: {
         parameters: {
             query?: never;
@@ -10612,6 +14702,223 @@ export interface operations {
             };
             /** @description No such thing */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_duplicates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecDuplicate"][];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    specs_decide_duplicate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SpecId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideDuplicate"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SpecDetail"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
