@@ -23,6 +23,7 @@ export const ROUTES: Route[] = [
   { name: 'new-task', route: '/sandboxes/new', path: () => '/sandboxes/new' },
   { name: 'board', route: '/board', path: () => '/board' },
   { name: 'board-list', route: '/board', path: () => '/board?view=list' },
+  { name: 'board-tickets', route: '/board', path: () => '/board?view=tickets' },
   { name: 'board-drawer', route: '/board', path: ({ failed }) => `/board?task=${failed}` },
   { name: 'graph', route: '/graph', path: ({ project }) => `/graph?id=${project}` },
   { name: 'compare', route: '/compare', path: ({ done, broken }) => `/compare?a=${done}&b=${broken}` },

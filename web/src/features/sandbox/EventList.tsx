@@ -54,7 +54,12 @@ export function EventList(props: Props) {
     estimateSize: useCallback((index: number) => guessPx(items[index]?.row), [items]),
     getItemKey: useCallback((index: number) => items[index]?.key ?? index, [items]),
     overscan: OVERSCAN,
-    rangeExtractor: useCallback((range: Range) => (isFollowing ? endRange(list, range) : defaultRangeExtractor(range)), [isFollowing]),
+    // Whoever leaves the end finds what was there: rows that came with leaving would be measured, and what is read be put
+    // back to its place, in the middle of the scrolling that leaves.
+    rangeExtractor: useCallback(
+      (range: Range) => (isFollowing ? endRange(list, range) : defaultRangeExtractor({ ...range, overscan: list.isScrolling ? OVERSCAN : 0 })),
+      [isFollowing],
+    ),
     useFlushSync: false,
   })
   // What is read is held below, and there alone.
