@@ -63,7 +63,8 @@ async fn analyses(
 #[into_params(parameter_in = Query)]
 struct Filter {
     project_id: Option<ProjectId>,
-    /// Only those that are not over (or not dismissed), or only those that are.
+    /// Only those that are not over, or only those that are. A duplicate is over when somebody has dismissed it or one of its
+    /// tasks has ended.
     open: Option<bool>,
 }
 

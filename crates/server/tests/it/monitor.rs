@@ -80,7 +80,7 @@ on_both! {
         for name in ["omoi_monitor_queue_depth", "omoi_monitor_heartbeat_age_seconds"] {
             assert!(metrics.as_str().unwrap().contains(name), "{name}");
         }
-        app.get("/api/v1/monitor/metrics?range=1y").await.refused(422, "validation_failed");
+        app.get("/api/v1/monitor/metrics?range=1y").await.refused(422, "invalid_query");
         app.call(reqwest::Method::GET, "/api/v1/monitor/dashboard", &working.token, None).await.refused(403, "operator_needed");
     }
 

@@ -148,9 +148,12 @@ mod tests {
             let of = |reading: &Reading, impact| score(reading, impact, &usual).unwrap().total;
             let total = of(&reading, impact);
             prop_assert!((0.0..=1.0).contains(&total));
-            prop_assert!(of(&Reading { latency_ms: latency + more, ..reading }, impact) >= total);
-            prop_assert!(of(&Reading { errors: 1.0, ..reading }, impact) >= total);
-            prop_assert!(of(&reading, Impact { dependants: dependants + 1, is_critical: true }) >= total);
+            let slower = Reading { latency_ms: latency + more, ..reading };
+            let failing = Reading { errors: 1.0, ..reading };
+            let blocking = Impact { dependants: dependants + 1, is_critical: true };
+            prop_assert!(of(&slower, impact) >= total);
+            prop_assert!(of(&failing, impact) >= total);
+            prop_assert!(of(&reading, blocking) >= total);
         }
     }
 }

@@ -7,7 +7,10 @@ use omoi_protocol::{
     conductor::{Analysis, ConductorStatus},
 };
 
-use super::super::{Ask, Error, Store, value::params};
+use super::{
+    super::{Ask, Error, Store, value::params},
+    duplicate::OPEN,
+};
 use crate::config;
 
 const KEPT: Duration = Duration::from_secs(48 * 3600);
@@ -57,9 +60,11 @@ impl Store {
             let sql = "SELECT body FROM conductor_analyses WHERE at = $1 AND project_id IS NOT NULL ORDER BY id LIMIT $2";
             let rows = tx.query(sql, params![at, PROJECTS_MAX]).await?;
             let projects = rows.iter().map(|row| row.json("body")).collect::<Result<Vec<Analysis>, _>>()?;
-            let sql = "SELECT (SELECT count(*) FROM conflicts WHERE cleared_at IS NULL) AS conflicts, \
-                       (SELECT count(*) FROM detected_duplicates WHERE dismissed_at IS NULL) AS duplicates";
-            let row = tx.query_one(sql, params![]).await?;
+            let sql = format!(
+                "SELECT (SELECT count(*) FROM conflicts WHERE cleared_at IS NULL) AS conflicts, \
+                 (SELECT count(*) FROM detected_duplicates WHERE {OPEN}) AS duplicates"
+            );
+            let row = tx.query_one(&sql, params![]).await?;
             let count = |name: &str| {
                 let found: i64 = row.as_ref().map_or(Ok(0), |row| row.get(name))?;
                 Ok::<_, Error>(u32::try_from(found).unwrap_or(u32::MAX))

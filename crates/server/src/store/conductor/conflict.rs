@@ -68,7 +68,8 @@ impl Store {
                 match (&pair.verdict, known) {
                     (Verdict::Conflict(kind, files), None) => {
                         done.found += 1;
-                        done.told += begin(tx, &project_id, pair, (*kind, files), on_conflict).await?;
+                        done.told +=
+                            begin(tx, &project_id, pair, (*kind, files.as_slice()), on_conflict).await?;
                     }
                     (Verdict::Conflict(kind, files), Some(known)) => {
                         change(tx, known, *kind, files).await?;
@@ -157,7 +158,7 @@ async fn begin(
     tx: &mut Tx,
     project: &ProjectId,
     pair: &Pair,
-    (kind, files): (ConflictKind, &Vec<Clash>),
+    (kind, files): (ConflictKind, &[Clash]),
     on_conflict: OnConflict,
 ) -> Result<usize, Error> {
     let (sandbox, other) = key(pair);
@@ -187,7 +188,7 @@ async fn begin(
             text(&pair.a),
             text(&pair.b),
             kind.as_str(),
-            text(files),
+            text(&files),
             text(&told),
             tx.now
         ],
@@ -231,12 +232,12 @@ async fn say(
     }
 }
 
-async fn change(tx: &mut Tx, known: Conflict, kind: ConflictKind, files: &Vec<Clash>) -> Result<(), Error> {
-    if known.kind == kind && known.files == *files {
+async fn change(tx: &mut Tx, known: Conflict, kind: ConflictKind, files: &[Clash]) -> Result<(), Error> {
+    if known.kind == kind && known.files == files {
         return Ok(());
     }
     let sql = "UPDATE conflicts SET kind = $2, files = $3, changed_at = $4 WHERE id = $1";
-    tx.execute(sql, params![&known.id, kind.as_str(), text(files), tx.now]).await?;
+    tx.execute(sql, params![&known.id, kind.as_str(), text(&files), tx.now]).await?;
     if known.kind != kind {
         tell(tx, "conductor.conflict.changed", &known, &json!({ "kind": kind, "files": files }));
     }

@@ -14,6 +14,10 @@ use super::super::{
 const COLUMNS: &str =
     "id, project_id, side, other_side, similarity, files, found_at, dismissed_at, dismissed_by";
 
+/// Nobody has dismissed it, and both tasks are under way.
+pub(super) const OPEN: &str = "dismissed_at IS NULL AND NOT EXISTS (SELECT 1 FROM tasks t \
+    WHERE t.id IN (task_id, other_id) AND t.status IN ('completed', 'failed', 'cancelled'))";
+
 #[derive(Debug, Clone)]
 pub struct Alike {
     pub project_id: ProjectId,
@@ -53,8 +57,8 @@ impl Store {
             let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM detected_duplicates"));
             ask.and_some("project_id =", project.as_ref());
             match open {
-                Some(true) => ask.raw("dismissed_at IS NULL"),
-                Some(false) => ask.raw("dismissed_at IS NOT NULL"),
+                Some(true) => ask.raw(OPEN),
+                Some(false) => ask.raw(&format!("NOT ({OPEN})")),
                 None => {}
             }
             ask.and_some("id <", before.as_ref());
