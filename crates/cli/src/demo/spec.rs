@@ -6,21 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
+use futures_util::StreamExt;
 use jiff::Timestamp;
-use omoi_client::Client;
+use omoi_client::{Client, LiveFilter};
 use omoi_protocol::{
-    PhaseState, ProjectId, SandboxId, SpecFlow, SpecId, SpecPhase, SpecStatus, Stage, TaskId, TaskStatus,
-    Verification,
+    PhaseState, ProjectId, SandboxId, SpecBranchState, SpecFlow, SpecId, SpecPhase, SpecStatus, Stage,
+    TaskId, TaskStatus, Verification,
     project::ProjectPatch,
     spec::{ApprovePhase, ExecuteSpec, NewSpec, SpecDetail},
     task::Evidence,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::{LOOK_EVERY, gone, house::House, repository};
+use super::{gone, house::House, repository};
 use crate::{
     Context,
     failure::{Code, FAILED, Failure, INTERRUPTED, Stop},
@@ -35,6 +36,8 @@ in a module of its own with tests, and write a guide that names every unit.";
 /// All of it; the scenario itself takes a minute or two.
 const ALL_MAX: Duration = Duration::from_secs(900);
 const TASKS_MIN: usize = 5;
+/// Of what is told at once, so much is taken in before the next look.
+const NEWS_MAX: usize = 256;
 
 /// Everything that is told of it.
 #[derive(Debug, Default, Serialize)]
@@ -49,6 +52,9 @@ pub struct Proof {
     /// How many tasks were worked on at once, at most.
     parallel: usize,
     coverage_percent: u8,
+    /// Where all of it is merged, and what its checks came to.
+    branch: Option<String>,
+    branch_checks: Option<TaskStatus>,
     durations_ms: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -116,6 +122,9 @@ pub async fn play(cx: &Context, house: &House, signals: &mut Signals) -> Result<
 /// Follows it to its end, and approves what waits.
 async fn watch(cx: &Context, client: &Client, id: &SpecId) -> Result<(SpecDetail, usize)> {
     let (mut approvals, mut seen) = (0, BTreeMap::new());
+    let kinds = ["spec", "task"].map(str::to_owned).to_vec();
+    let filter = LiveFilter { entity_types: kinds, ..LiveFilter::default() };
+    let mut told = Box::pin(client.stream(&filter, Some(0)).ready_chunks(NEWS_MAX));
     loop {
         let spec = client.spec_get(id).await?;
         for line in news(&spec, &mut seen) {
@@ -129,11 +138,21 @@ async fn watch(cx: &Context, client: &Client, id: &SpecId) -> Result<(SpecDetail
                     .spec_approve(id, &ApprovePhase { phase, comment, version: Some(spec.spec.version) })
                     .await?;
                 approvals += 1;
+                continue;
             }
+            SpecStatus::Completed if !is_checked(&spec) => {}
             SpecStatus::Completed | SpecStatus::Failed => return Ok((spec, approvals)),
-            SpecStatus::Draft | SpecStatus::Executing => sleep(LOOK_EVERY).await,
+            SpecStatus::Draft | SpecStatus::Executing => {}
         }
+        let Some(news) = told.next().await else { bail!("the server tells nothing any more") };
+        news.into_iter().collect::<Result<Vec<_>, _>>()?;
     }
+}
+
+/// Whether the checks of its branch are over, if there are any.
+fn is_checked(spec: &SpecDetail) -> bool {
+    let checks = spec.branch.as_ref().and_then(|branch| branch.check_status);
+    checks.is_none_or(|status| status.is_final())
 }
 
 /// What has changed since the last look, a line each.
@@ -176,6 +195,11 @@ async fn judge(client: &Client, spec: &SpecDetail, approvals: usize) -> Result<P
             status,
         });
     }
+    if let Some(task_id) = spec.branch.as_ref().and_then(|branch| branch.check_task_id.as_ref()) {
+        for attempt in &client.task_evidence(task_id).await?.attempts {
+            gone(client, &attempt.sandbox_id).await?;
+        }
+    }
     for sandbox in spec.phases.iter().filter_map(|one| one.sandbox_id.as_ref()) {
         gone(client, sandbox).await?;
     }
@@ -196,6 +220,8 @@ async fn judge(client: &Client, spec: &SpecDetail, approvals: usize) -> Result<P
         parallel: at_once(&spans),
         coverage_percent: client.spec_coverage(&spec.spec.id).await?.proven_percent,
         tasks,
+        branch: spec.branch.as_ref().map(|branch| branch.name.clone()),
+        branch_checks: spec.branch.as_ref().and_then(|branch| branch.check_status),
         ..Proof::default()
     };
     let wrong = wrong(spec, &proof);
@@ -232,6 +258,10 @@ fn wrong(spec: &SpecDetail, proof: &Proof) -> Vec<String> {
     if proof.coverage_percent != 100 {
         wrong.push(format!("{} % of the requirements are proven", proof.coverage_percent));
     }
+    let merged = spec.branch.as_ref().is_some_and(|branch| branch.state == SpecBranchState::Merged);
+    if !merged || proof.branch_checks != Some(TaskStatus::Completed) {
+        wrong.push("its tasks were not merged into one branch that passes the checks".to_owned());
+    }
     wrong
 }
 
@@ -262,12 +292,13 @@ pub fn tell(cx: &Context, played: Result<Proof>) -> Result<()> {
     };
     cx.out.item(&proof, |_| match &proof.error {
         None => format!(
-            "All of it held: {} phases, {} approvals, {} tasks proven ({} at once), {} % of the requirements covered.",
+            "All of it held: {} phases, {} approvals, {} tasks proven ({} at once), {} % of the requirements covered, all on {}.",
             proof.phases.len(),
             proof.approvals,
             proof.tasks.len(),
             proof.parallel,
-            proof.coverage_percent
+            proof.coverage_percent,
+            proof.branch.as_deref().unwrap_or("no branch")
         ),
         Some(_) => "Not all of it held.".to_owned(),
     })?;

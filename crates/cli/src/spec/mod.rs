@@ -281,7 +281,7 @@ fn show(style: Style, detail: &SpecDetail) -> String {
                 maybe(one.sandbox_id.as_ref()),
             ])
         });
-        text.push_str(&format!("\n\n{}", table.render().trim_end()));
+        text = format!("{}\n\n{}", text.trim_end(), table.render().trim_end());
     }
     if !detail.items.is_empty() {
         let header = ["item", "status", "task or ticket", "title"];
@@ -298,7 +298,7 @@ fn show(style: Style, detail: &SpecDetail) -> String {
                 item.title.as_str().into(),
             ])
         });
-        text.push_str(&format!("\n\n{}", table.render().trim_end()));
+        text = format!("{}\n\n{}", text.trim_end(), table.render().trim_end());
     }
     text
 }

@@ -62,7 +62,7 @@ fn show(style: Style, branch: &SpecBranch) -> String {
             why.join("; ").into(),
         ])
     });
-    format!("{text}\n\n{}", table.render().trim_end())
+    format!("{}\n\n{}", text.trim_end(), table.render().trim_end())
 }
 
 #[derive(Debug, clap::Args)]

@@ -84,7 +84,8 @@ pub fn coverage(outputs: &BTreeMap<Phase, Value>, done: &dyn Fn(&str) -> Option<
         };
         return tasks.tickets.iter().map(|ticket| row(&ticket.id, &ticket.title, of(&ticket.id))).collect();
     }
-    let covering = |id: &str| fact::covering(&tasks, id).0.into_iter().collect();
+    let named = fact::Covering::new(&tasks);
+    let covering = |id: &str| named.of(id).0.into_iter().collect();
     requirements.requirements.iter().map(|one| row(&one.id, &one.title, covering(&one.id))).collect()
 }
 

@@ -7,7 +7,7 @@ use omoi_protocol::spec::{Phase, output};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{design, explore, name, prd, requirement, sync, task};
+use super::{design, explore, name, prd, requirement, sync, task, work};
 
 /// From this score on an output passes, where nobody has set another.
 pub const THRESHOLD: f64 = 0.7;
@@ -136,6 +136,7 @@ impl Marks {
     }
 
     fn find(&mut self, severity: Severity, at: String, text: String) {
+        work::step(at.len() + text.len());
         let finding = Finding { severity, at, text };
         if self.findings.contains(&finding) {
             return;

@@ -8,7 +8,7 @@ use omoi_protocol::spec::{
     output::{Component, Design, Requirement, Requirements, Task, Tasks},
 };
 
-use super::name;
+use super::{name, work};
 use crate::domain::graph;
 
 /// So many pairs of tasks are compared, and so many faults in their order told.
@@ -60,6 +60,7 @@ pub fn order_edges(output: &Tasks) -> BTreeSet<Edge<'_>> {
     }
     for (ticket, on) in ticket_edges(output) {
         let (Some(first), Some(last)) = (first.get(ticket), last.get(on)) else { continue };
+        work::step(first.len() * last.len());
         edges.extend(first.iter().flat_map(|first| last.iter().map(move |last| (*first, *last))));
     }
     edges
@@ -96,6 +97,7 @@ impl<'a> Before<'a> {
 
     /// Whether the task at the first place comes after the one at the second.
     pub fn waits(&self, id: Option<usize>, on: Option<usize>) -> bool {
+        work::step(1);
         matches!((id, on), (Some(id), Some(on)) if has(&self.bits[id], on))
     }
 
@@ -203,6 +205,7 @@ pub fn order(output: &Tasks) -> Vec<Wrong> {
         for (at, (index, task, makes)) in users.iter().enumerate() {
             for (_, other, other_makes) in &users[..at] {
                 compared += 1;
+                work::step(1);
                 if compared > COMPARED_MAX || wrong.len() >= WRONG_MAX {
                     let text = "too many tasks change the same files; divide the work by files".to_owned();
                     wrong.push(Wrong { at: "$.tasks".to_owned(), text });
@@ -248,12 +251,32 @@ fn users(output: &Tasks) -> BTreeMap<&str, Vec<(usize, &Task, bool)>> {
     users
 }
 
-/// The tasks and the tickets that name a requirement.
-pub fn covering<'a>(output: &'a Tasks, requirement: &str) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
-    let named = |ids: &[String]| ids.iter().any(|id| id == requirement);
-    let tasks = output.tasks.iter().filter(|task| named(&task.requirements_addressed));
-    let tickets = output.tickets.iter().filter(|ticket| named(&ticket.requirements));
-    (tasks.map(|task| task.id.as_str()).collect(), tickets.map(|ticket| ticket.id.as_str()).collect())
+/// The tasks and the tickets that name each requirement. Worked out once, since an output may have many of each.
+pub struct Covering<'a>(BTreeMap<&'a str, (BTreeSet<&'a str>, BTreeSet<&'a str>)>);
+
+impl<'a> Covering<'a> {
+    pub fn new(output: &'a Tasks) -> Self {
+        let mut by_requirement: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+        for task in &output.tasks {
+            work::step(task.requirements_addressed.len());
+            for id in &task.requirements_addressed {
+                by_requirement.entry(id).or_default().0.insert(&task.id);
+            }
+        }
+        for ticket in &output.tickets {
+            work::step(ticket.requirements.len());
+            for id in &ticket.requirements {
+                by_requirement.entry(id).or_default().1.insert(&ticket.id);
+            }
+        }
+        Self(by_requirement)
+    }
+
+    pub fn of(&self, requirement: &str) -> (BTreeSet<&'a str>, BTreeSet<&'a str>) {
+        let found = self.0.get(requirement).cloned().unwrap_or_default();
+        work::step(found.0.len() + found.1.len());
+        found
+    }
 }
 
 pub fn uncovered_requirements<'a>(requirements: &'a Requirements, output: &Tasks) -> Vec<&'a Requirement> {
@@ -274,7 +297,10 @@ pub fn uncovered_components<'a>(design: &'a Design, output: &Tasks) -> Vec<&'a C
         .collect();
     let covered = |component: &Component| match name::path(component.file_path.trim_end_matches('/')) {
         Ok(path) => name::is_there(&changed, path),
-        Err(_) => said.contains(&component.name.trim().to_lowercase()),
+        Err(_) => {
+            work::step(said.len());
+            said.contains(&component.name.trim().to_lowercase())
+        }
     };
     design.components.iter().filter(|component| !covered(component)).collect()
 }

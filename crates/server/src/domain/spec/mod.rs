@@ -16,6 +16,7 @@ pub mod exchange;
 mod ears;
 mod fact;
 mod name;
+mod work;
 
 mod coverage;
 mod plan;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 const PATH_CHARS_MAX: usize = 300;
+const SHORT_CHARS_MAX: usize = 60;
 
 /// `US-001`, `TKT-001`, `TSK-001`: the prefix and three digits or more.
 pub fn is_numbered(id: &str, prefix: &str) -> bool {
@@ -29,6 +30,11 @@ fn is_number(text: &str) -> bool {
 
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+}
+
+/// As much of an id as is said again. A long one may be named so often that saying it whole each time never ends.
+pub fn short(id: &str) -> &str {
+    id.char_indices().nth(SHORT_CHARS_MAX).map_or(id, |(end, _)| &id[..end])
 }
 
 /// The path of a file from the root of the repository, or why it is none.

@@ -1,7 +1,7 @@
 //! The last phase says that everything fits together. Each claim is held against what the outputs before it really say, and
 //! one that differs fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use omoi_protocol::spec::{
     Phase, Wrong,
@@ -18,11 +18,8 @@ pub fn judge(output: &Sync, known: &Known<'_>, marks: &mut Marks) {
     let Some(tasks) = known.output::<Tasks>(Phase::Tasks).filter(|tasks| !tasks.tasks.is_empty()) else {
         return marks.issue("$", "there are no tasks behind it; the tasks phase has to stand first");
     };
-    let facts = Facts {
-        requirements: known.output(Phase::Requirements).unwrap_or_default(),
-        design: known.output(Phase::Design).unwrap_or_default(),
-        tasks,
-    };
+    let requirements = known.output(Phase::Requirements).unwrap_or_default();
+    let facts = Facts::new(requirements, &known.output(Phase::Design).unwrap_or_default(), tasks);
     earn(0.20, marks, |marks| facts.validation(output, marks));
     earn(0.15, marks, |marks| facts.matrix(output, marks));
     earn(0.15, marks, |marks| facts.stats(output, marks));
@@ -42,25 +39,45 @@ fn earn(weight: f64, marks: &mut Marks, judge: impl FnOnce(&mut Marks)) {
     marks.earn(weight, if right { 1.0 } else { 0.0 });
 }
 
+/// What the outputs before it really say, worked out once.
 struct Facts {
     requirements: Requirements,
-    design: Design,
     tasks: Tasks,
+    uncovered_requirements: Vec<String>,
+    uncovered_components: Vec<String>,
+    circles: Vec<String>,
+    /// Circles among them.
+    disorder: Vec<String>,
+    bad_ids: Vec<String>,
 }
 
 impl Facts {
+    fn new(requirements: Requirements, design: &Design, tasks: Tasks) -> Self {
+        let uncovered = fact::uncovered_requirements(&requirements, &tasks);
+        let uncovered_requirements =
+            uncovered.iter().map(|one| format!("no task addresses {}", one.id)).collect();
+        let uncovered = fact::uncovered_components(design, &tasks).into_iter();
+        let uncovered_components =
+            uncovered.map(|component| format!("no task covers component {:?}", component.name)).collect();
+        let circles = texts(fact::cycles(&tasks));
+        let mut disorder = circles.clone();
+        disorder.extend(texts(fact::order(&tasks)));
+        let bad_ids = texts(fact::ids(&tasks, Some(&requirements)));
+        Self { uncovered_requirements, uncovered_components, circles, disorder, bad_ids, requirements, tasks }
+    }
+
     fn validation(&self, output: &Sync, marks: &mut Marks) {
         let claims = &output.validation_results;
         let claimed = [
-            ("all_requirements_covered", claims.all_requirements_covered, self.uncovered_requirements()),
+            ("all_requirements_covered", claims.all_requirements_covered, &self.uncovered_requirements),
             (
                 "all_design_components_have_tasks",
                 claims.all_design_components_have_tasks,
-                self.uncovered_components(),
+                &self.uncovered_components,
             ),
-            ("dependency_order_valid", claims.dependency_order_valid, self.disorder()),
-            ("no_circular_dependencies", claims.no_circular_dependencies, texts(fact::cycles(&self.tasks))),
-            ("all_ids_valid", claims.all_ids_valid, texts(fact::ids(&self.tasks, Some(&self.requirements)))),
+            ("dependency_order_valid", claims.dependency_order_valid, &self.disorder),
+            ("no_circular_dependencies", claims.no_circular_dependencies, &self.circles),
+            ("all_ids_valid", claims.all_ids_valid, &self.bad_ids),
         ];
         for (key, claim, problems) in claimed {
             let at = format!("$.validation_results.{key}");
@@ -72,33 +89,16 @@ impl Facts {
         }
     }
 
-    /// All that keeps the tasks from being carried out.
-    fn problems(&self) -> Vec<String> {
-        let mut problems = self.uncovered_requirements();
-        problems.extend(self.uncovered_components());
-        problems.extend(self.disorder());
-        problems.extend(texts(fact::ids(&self.tasks, Some(&self.requirements))));
-        problems
-    }
-
-    fn uncovered_requirements(&self) -> Vec<String> {
-        let uncovered = fact::uncovered_requirements(&self.requirements, &self.tasks);
-        uncovered.iter().map(|one| format!("no task addresses {}", one.id)).collect()
-    }
-
-    fn uncovered_components(&self) -> Vec<String> {
-        let uncovered = fact::uncovered_components(&self.design, &self.tasks);
-        uncovered.iter().map(|component| format!("no task covers component {:?}", component.name)).collect()
-    }
-
-    fn disorder(&self) -> Vec<String> {
-        let mut wrong = texts(fact::cycles(&self.tasks));
-        wrong.extend(texts(fact::order(&self.tasks)));
-        wrong
+    /// The first thing that keeps the tasks from being carried out.
+    fn problem(&self) -> Option<&String> {
+        let problems =
+            [&self.uncovered_requirements, &self.uncovered_components, &self.disorder, &self.bad_ids];
+        problems.into_iter().flatten().next()
     }
 
     fn matrix(&self, output: &Sync, marks: &mut Marks) {
         let mut seen = BTreeSet::new();
+        let covering = fact::Covering::new(&self.tasks);
         for (at, row) in output.coverage_matrix.iter().enumerate() {
             let (at, id) = (format!("$.coverage_matrix[{at}]"), row.requirement_id.as_str());
             if !self.requirements.requirements.iter().any(|one| one.id == id) {
@@ -108,7 +108,7 @@ impl Facts {
             if !seen.insert(id) {
                 marks.issue(format!("{at}.requirement_id"), format!("{id} has a row already"));
             }
-            let (tasks, tickets) = fact::covering(&self.tasks, id);
+            let (tasks, tickets) = covering.of(id);
             same(&format!("{at}.covered_by_tasks"), &row.covered_by_tasks, &tasks, id, marks);
             if !row.covered_by_tickets.is_empty() {
                 same(&format!("{at}.covered_by_tickets"), &row.covered_by_tickets, &tickets, id, marks);
@@ -169,14 +169,16 @@ impl Facts {
         for (at, group) in groups.iter().enumerate() {
             let at = format!("$.dependency_analysis.parallel_opportunities[{at}]");
             let ids: Vec<&str> = group.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            let places: Vec<Option<usize>> = ids.iter().map(|id| before.place(id)).collect();
-            for (id, place) in ids.iter().zip(&places) {
-                if !known.contains(id) {
-                    marks.issue(at.clone(), format!("{id:?} is no task of this spec"));
-                }
-                if let Some(on) = places.iter().position(|on| before.waits(*place, *on)) {
-                    marks
-                        .issue(at.clone(), format!("{id} waits for {}, so they cannot run at once", ids[on]));
+            for id in ids.iter().filter(|id| !known.contains(*id)) {
+                marks.issue(at.clone(), format!("{id:?} is no task of this spec"));
+            }
+            // However often a group names a task, it is one.
+            let places: BTreeMap<usize, &str> =
+                ids.iter().filter_map(|id| Some((before.place(id)?, *id))).collect();
+            for (place, id) in &places {
+                let on = places.iter().find(|(on, _)| before.waits(Some(*place), Some(**on)));
+                if let Some((_, on)) = on {
+                    marks.issue(at.clone(), format!("{id} waits for {on}, so they cannot run at once"));
                 }
             }
         }
@@ -184,7 +186,7 @@ impl Facts {
 
     fn summary(&self, output: &Sync, marks: &mut Marks) {
         let all = self.requirements.requirements.len();
-        let covered = all - fact::uncovered_requirements(&self.requirements, &self.tasks).len();
+        let covered = all - self.uncovered_requirements.len();
         let percent = if all == 0 { 100.0 } else { 100.0 * covered as f64 / all as f64 };
         let claim = output.spec_summary.requirement_coverage_percent;
         if (claim - percent).abs() > 0.5 {
@@ -197,8 +199,8 @@ impl Facts {
 
     fn ready(&self, output: &Sync, marks: &mut Marks) {
         let at = "$.ready_for_execution";
-        let (problems, blockers) = (self.problems(), output.blockers.iter().any(says));
-        match (output.ready_for_execution, problems.first()) {
+        let blockers = output.blockers.iter().any(says);
+        match (output.ready_for_execution, self.problem()) {
             (true, Some(problem)) => marks.issue(at, format!("says true, but {problem}")),
             (true, None) if blockers => {
                 marks.issue(at, "says true, but blockers are named; clear them or say false");

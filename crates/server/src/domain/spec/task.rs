@@ -110,7 +110,11 @@ fn parents(output: &Tasks, marks: &mut Marks) {
         if tasks.contains(&task.id) {
             good += 1;
         } else {
-            let text = format!("{} does not list {} among its tasks", task.parent_ticket, task.id);
+            let text = format!(
+                "{} does not list {} among its tasks",
+                name::short(&task.parent_ticket),
+                name::short(&task.id)
+            );
             marks.issue(format!("$.tasks[{at}].parent_ticket"), text);
         }
     }
@@ -119,7 +123,10 @@ fn parents(output: &Tasks, marks: &mut Marks) {
             if let Some(of) = parent.get(task.as_str())
                 && *of != ticket.id
             {
-                marks.issue(format!("$.tickets[{at}].tasks[{index}]"), format!("{task} belongs to {of}"));
+                marks.issue(
+                    format!("$.tickets[{at}].tasks[{index}]"),
+                    format!("{task} belongs to {}", name::short(of)),
+                );
             }
         }
     }

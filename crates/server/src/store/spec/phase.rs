@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use omoi_protocol::{
-    DependencyPolicy, PhaseState, Priority, SpecId, SpecPhase, SpecStatus, TaskId,
+    DependencyPolicy, PhaseState, Priority, SpecFlow, SpecId, SpecPhase, SpecStatus, TaskId,
     launch::SpecLaunch,
     spec::{PhaseAttempt, PhaseData, PhaseDetail, Spec},
     task::NewTask,
@@ -147,7 +147,7 @@ fn new_task(spec: &Spec, phase: SpecPhase) -> NewTask {
         project_id: spec.project_id.clone(),
         ticket_id: None,
         title: format!("Spec, {phase}: {title}"),
-        description: spec.description.clone(),
+        description: described(spec, phase),
         task_type: TASK_TYPE.to_owned(),
         phase_id: PHASE_ID.to_owned(),
         priority: Priority::High,
@@ -160,6 +160,16 @@ fn new_task(spec: &Spec, phase: SpecPhase) -> NewTask {
         timeout_seconds: None,
         deadline_at: None,
         execution_config: if let Json::Object(config) = config { config } else { Map::new() },
+    }
+}
+
+/// The tasks of a bug have to say more than others, and nobody would know it from the phase alone.
+fn described(spec: &Spec, phase: SpecPhase) -> String {
+    const BUG: &str = "This is a bug. Let the output have the key bugfix: reproduce (steps, observed, expected), cause (file, explanation), \
+                       fix (the tasks that mend it) and guard (the test that keeps it away, and the tasks that write it).";
+    match (spec.flow, phase) {
+        (SpecFlow::Bugfix, SpecPhase::Tasks) => format!("{}\n\n{BUG}", spec.description).trim().to_owned(),
+        _ => spec.description.clone(),
     }
 }
 
@@ -187,7 +197,7 @@ pub(in crate::store) async fn brief(tx: &mut Tx, task_id: &TaskId) -> Result<Opt
 }
 
 /// The phases of a flow that come before one.
-pub(super) fn before(flow: omoi_protocol::SpecFlow, phase: SpecPhase) -> &'static [SpecPhase] {
+pub(super) fn before(flow: SpecFlow, phase: SpecPhase) -> &'static [SpecPhase] {
     let phases = phases(flow);
     &phases[..phases.iter().position(|one| *one == phase).unwrap_or(0)]
 }

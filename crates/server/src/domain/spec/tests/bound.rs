@@ -1,9 +1,11 @@
 //! Outputs that are too much: refused in little time and with few words.
 
 use omoi_protocol::spec::{OUTPUT_BYTES_MAX, shape};
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::domain::spec::work;
 
 #[test]
 fn text_that_is_no_output_is_refused_with_a_reason() {
@@ -82,4 +84,87 @@ fn as_many_tasks_as_are_taken_are_evaluated_whatever_they_say_of_each_other() {
     assert_eq!(evaluation.findings.len(), 51);
     let last = evaluation.findings.last().unwrap();
     assert!(last.text.ends_with("more findings are not listed"), "{last:?}");
+}
+
+/// Steps for each byte of what is held against each other: as many as a list may have entries, and some.
+const STEPS_PER_BYTE: u64 = 600;
+
+/// Outputs that say little and ask for much, in about so many bytes. Each phase is held against those before it.
+fn hostile(kind: usize, bytes: usize) -> (Phase, BTreeMap<Phase, Value>) {
+    let mut outputs = samples();
+    let phase = match kind {
+        0 => {
+            // One group that names the same task over and over, or one that there is not.
+            let named = |id: &str| json!(vec![id; bytes / 2 / (id.len() + 3)]);
+            let groups = json!([named("TSK-001"), named("x")]);
+            set(
+                outputs.get_mut(&Phase::Sync).unwrap(),
+                "/dependency_analysis/parallel_opportunities",
+                Some(groups),
+            );
+            Phase::Sync
+        }
+        1 => {
+            // A long name that many short ones lead to.
+            let long = "T".repeat(bytes / 2);
+            let tasks: Vec<&str> = vec!["TSK-001"; 500];
+            let tickets: Vec<Value> = (0..bytes / 2 / 500 / 10)
+                .map(|n| json!({ "id": format!("TKT-{n:03}"), "title": "One", "description": "One", "tasks": tasks }))
+                .collect();
+            let tasks = outputs.get_mut(&Phase::Tasks).unwrap();
+            set(tasks, "/tickets", Some(json!(tickets)));
+            set(tasks, "/tasks/0/parent_ticket", Some(json!(long)));
+            Phase::Tasks
+        }
+        2 => {
+            // Every task addresses every requirement, and every row says so.
+            let count = (bytes / 2 / 22).isqrt().min(400);
+            let id = |n: usize| format!("REQ-CSV-FUNC-{n:03}");
+            let ids: Vec<String> = (0..count).map(id).collect();
+            let requirement = sample(Phase::Requirements)["requirements"][0].clone();
+            let of = |n: usize| {
+                let mut one = requirement.clone();
+                one["id"] = json!(id(n));
+                one
+            };
+            let requirements: Vec<Value> = (0..count).map(of).collect();
+            set(outputs.get_mut(&Phase::Requirements).unwrap(), "/requirements", Some(json!(requirements)));
+            let task = sample(Phase::Tasks)["tasks"][0].clone();
+            let tasks: Vec<Value> = (0..count)
+                .map(|n| {
+                    let mut one = task.clone();
+                    (one["id"], one["requirements_addressed"]) = (json!(format!("TSK-{n:03}")), json!(ids));
+                    one
+                })
+                .collect();
+            set(outputs.get_mut(&Phase::Tasks).unwrap(), "/tasks", Some(json!(tasks)));
+            let row = |id: &String| json!({ "requirement_id": id, "covered_by_tasks": [], "status": "not_covered" });
+            let rows: Vec<Value> = ids.iter().map(row).collect();
+            set(outputs.get_mut(&Phase::Sync).unwrap(), "/coverage_matrix", Some(json!(rows)));
+            Phase::Sync
+        }
+        _ => {
+            // Components that nobody speaks of, and long talk.
+            let component = |n: usize| json!({ "name": format!("nobody {n}"), "type": "x", "description": "x", "responsibility": "x" });
+            let components: Vec<Value> = (0..400).map(component).collect();
+            set(outputs.get_mut(&Phase::Design).unwrap(), "/components", Some(json!(components)));
+            let talk = "nobod ".repeat(bytes / 6);
+            set(outputs.get_mut(&Phase::Tasks).unwrap(), "/tasks/0/description", Some(json!(talk)));
+            Phase::Tasks
+        }
+    };
+    (phase, outputs)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_an_output_says_the_work_grows_with_its_size_alone(kind in 0usize..4, bytes in 20_000usize..900_000) {
+        let (phase, outputs) = hostile(kind, bytes);
+        let size: usize = outputs.values().map(|output| output.to_string().len()).sum();
+        prop_assert!(outputs.values().all(|output| output.to_string().len() <= OUTPUT_BYTES_MAX));
+        let steps = work::taken(|| drop(evaluated(phase, &outputs[&phase], &outputs)));
+        prop_assert!(steps <= STEPS_PER_BYTE * size as u64, "{steps} steps for {size} bytes of kind {kind}");
+    }
 }
