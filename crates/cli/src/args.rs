@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use crate::{
     Context, agent, audit, conductor, config, db, demo, doctor, guardian, image, monitor, project, run,
-    sandbox, serve, spec, supervise, task, ticket, token, verify_flow, whoami,
+    sandbox, serve, spec, supervise, task, ticket, token, verify_flow, verify_monitoring, whoami,
 };
 
 const ABOUT: &str = "Runs AI coding agents in sandboxes, watches them work, and hands back reviewed branches";
@@ -55,6 +55,7 @@ pub enum Command {
     Run(Box<run::Args>),
     Demo(Box<demo::Args>),
     VerifyFlow(Box<verify_flow::Args>),
+    VerifyMonitoring(Box<verify_monitoring::Args>),
     Config(config::Args),
     Doctor(doctor::Args),
     Token(token::Args),
@@ -90,6 +91,7 @@ impl Command {
             Self::Run(args) => Box::pin(args.run(cx)).await,
             Self::Demo(args) => Box::pin(args.run(cx)).await,
             Self::VerifyFlow(args) => Box::pin(args.run(cx)).await,
+            Self::VerifyMonitoring(args) => Box::pin(args.run(cx)).await,
             Self::Config(args) => args.run(cx),
             Self::Doctor(args) => args.run(cx).await,
             Self::Token(args) => args.run(cx).await,

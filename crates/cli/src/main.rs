@@ -33,6 +33,7 @@ mod supervise;
 mod task;
 mod ticket;
 mod verify_flow;
+mod verify_monitoring;
 mod whoami;
 
 use std::{process::ExitCode, time::Duration};

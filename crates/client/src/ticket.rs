@@ -2,6 +2,7 @@
 
 use omoi_protocol::{
     ProjectId, TicketId, TicketStatus,
+    diagnosis::Diagnosis,
     page::Page,
     ticket::{NewTicket, Ticket, TicketCreated, TicketPatch},
 };
@@ -29,6 +30,11 @@ impl Client {
 
     pub async fn ticket_get(&self, id: &TicketId) -> Result<Ticket, Error> {
         self.get(&format!("/api/v1/tickets/{id}")).json().await
+    }
+
+    /// Says at once why it cannot go on; refused where it can.
+    pub async fn ticket_diagnose(&self, id: &TicketId) -> Result<Diagnosis, Error> {
+        self.post(&format!("/api/v1/tickets/{id}/diagnose")).json().await
     }
 
     pub async fn ticket_patch(&self, id: &TicketId, patch: &TicketPatch) -> Result<Ticket, Error> {

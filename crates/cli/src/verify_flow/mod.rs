@@ -2,7 +2,7 @@
 //! the agent, so that it needs no key and always does the same.
 
 mod eye;
-mod log;
+pub mod log;
 mod scene;
 
 use anyhow::Result;

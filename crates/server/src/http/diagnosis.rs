@@ -22,6 +22,7 @@ use crate::store::DiagnosisFilter;
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
         .routes(routes!(list))
+        .routes(routes!(diagnose))
         .routes(routes!(get_one))
         .routes(routes!(accept))
         .routes(routes!(dismiss))
@@ -50,6 +51,20 @@ async fn list(
     let filter = DiagnosisFilter { project_id, ticket_id, state };
     let rows = api.store.diagnosis_list(filter, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |found| found.id.to_string()))
+}
+
+/// Diagnose a ticket now
+///
+/// A ticket that cannot go on is diagnosed by itself a minute after its last change; this does not wait.
+#[utoipa::path(post, path = "/api/v1/tickets/{id}/diagnose", params(("id" = TicketId, Path)),
+    responses((status = 200, body = Diagnosis)), tag = "guardian")]
+async fn diagnose(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<TicketId>,
+) -> ApiResult<Answer<Diagnosis>> {
+    who.operator()?;
+    Ok(Answer(api.store.diagnosis_now(&id).await?))
 }
 
 /// Show a diagnosis

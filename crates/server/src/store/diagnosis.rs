@@ -55,20 +55,30 @@ impl Store {
     /// Writes down why a ticket is stuck, if it is. Says whether.
     pub async fn diagnosis_make(&self, ticket: &TicketId) -> Result<bool, Error> {
         let ticket = ticket.clone();
+        self.write(async move |tx| Ok(make(tx, &ticket).await?.is_some())).await
+    }
+
+    /// The open diagnosis of a ticket, made now where there is none.
+    pub async fn diagnosis_now(&self, ticket: &TicketId) -> Result<Diagnosis, Error> {
+        let ticket = ticket.clone();
         self.write(async move |tx| {
-            let (facts, seen_at) = facts(tx, &ticket).await?;
-            let sql = "SELECT COALESCE(max(number), 0) AS runs, COALESCE(max(seen_at), 0) AS seen_at FROM diagnostic_runs \
-                       WHERE ticket_id = $1";
-            let row = tx.query_one(sql, params![&ticket]).await?;
-            let (runs, known) = match row {
-                Some(row) => (row.get::<i64>("runs")?, row.get::<Timestamp>("seen_at")?),
-                None => (0, Timestamp::UNIX_EPOCH),
-            };
-            if runs >= RUNS_MAX || known >= seen_at || !diagnosis::is_stuck(&facts) {
-                return Ok(false);
+            ticket::get(tx, &ticket).await?;
+            let sql = format!(
+                "SELECT {COLUMNS} FROM diagnostic_runs WHERE ticket_id = $1 ORDER BY number DESC LIMIT 1"
+            );
+            let last = tx.query_one(&sql, params![&ticket]).await?.as_ref().map(read).transpose()?;
+            if let Some(open) = last.filter(|last| last.state == DiagnosisState::Open) {
+                return Ok(open);
             }
-            insert(tx, &ticket, runs + 1, &facts, seen_at).await?;
-            Ok(true)
+            match make(tx, &ticket).await? {
+                Some(id) => get(tx, &id).await,
+                None => {
+                    let detail = format!(
+                        "ticket {ticket} is not stuck, or nothing has changed since its last diagnosis"
+                    );
+                    Err(Error::conflict("not_stuck", detail))
+                }
+            }
         })
         .await
     }
@@ -152,6 +162,20 @@ impl Store {
     }
 }
 
+async fn make(tx: &mut Tx, ticket: &TicketId) -> Result<Option<DiagnosisId>, Error> {
+    let (facts, seen_at) = facts(tx, ticket).await?;
+    let sql = "SELECT COALESCE(max(number), 0) AS runs, COALESCE(max(seen_at), 0) AS seen_at FROM diagnostic_runs \
+               WHERE ticket_id = $1";
+    let (runs, known) = match tx.query_one(sql, params![ticket]).await? {
+        Some(row) => (row.get::<i64>("runs")?, row.get::<Timestamp>("seen_at")?),
+        None => (0, Timestamp::UNIX_EPOCH),
+    };
+    if runs >= RUNS_MAX || known >= seen_at || !diagnosis::is_stuck(&facts) {
+        return Ok(None);
+    }
+    insert(tx, ticket, runs + 1, &facts, seen_at).await.map(Some)
+}
+
 /// The tasks of a ticket, and when the last of them changed.
 async fn facts(tx: &mut Tx, ticket: &TicketId) -> Result<(Vec<Fact>, Timestamp), Error> {
     let sql = "SELECT t.id, t.title, t.status, t.priority, t.failure_kind, t.error_message, t.result, t.updated_at, \
@@ -194,7 +218,7 @@ async fn insert(
     number: i64,
     facts: &[Fact],
     seen_at: Timestamp,
-) -> Result<(), Error> {
+) -> Result<DiagnosisId, Error> {
     let found = diagnosis::diagnose(facts);
     let count = |status| facts.iter().filter(|fact| fact.status == status).count();
     let id = DiagnosisId::generate();
@@ -223,7 +247,7 @@ async fn insert(
         "proposals": found.proposals.len(),
     });
     tx.tell("diagnostic.completed", "ticket", ticket_id.as_str(), &told);
-    Ok(())
+    Ok(id)
 }
 
 async fn carry_out(tx: &mut Tx, ticket: &TicketId, proposal: &Proposal) -> Result<TaskId, Error> {

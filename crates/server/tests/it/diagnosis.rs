@@ -45,6 +45,16 @@ on_both! {
         assert_eq!(app.told_of("diagnostic.completed").await.len(), 1);
     }
 
+    async fn whoever_asks_need_not_wait_and_one_that_can_go_on_has_none(app: App) {
+        let (ticket, _) = app.stuck().await;
+        let path = format!("/api/v1/tickets/{ticket}/diagnose");
+        let found = app.post(&path, json!({})).await.expect(200);
+        assert_eq!(app.post(&path, json!({})).await.expect(200)["id"], found["id"], "the open one");
+        app.post(&format!("/api/v1/diagnoses/{}/dismiss", text(&found["id"])), json!({})).await.expect(200);
+        app.post(&path, json!({})).await.refused(409, "not_stuck");
+        app.post("/api/v1/tickets/tkt-none/diagnose", json!({})).await.refused(404, "not_found");
+    }
+
     async fn an_accepted_proposal_becomes_a_task_and_nothing_else_does(app: App) {
         let (ticket, task) = app.stuck().await;
         app.advance(2 * MINUTE).await;

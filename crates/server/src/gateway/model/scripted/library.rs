@@ -25,7 +25,8 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: &[(&str, &str)] = shipped!["binomial", "long", "loop", "recover", "soak", "spec", "steering"];
+const SHIPPED: &[(&str, &str)] =
+    shipped!["binomial", "circles", "long", "loop", "recover", "soak", "spec", "steering"];
 
 #[derive(Debug, Clone)]
 pub struct Library(Arc<Inner>);
