@@ -27,7 +27,6 @@ impl Copies {
 
     /// So many of each of these, and the database at rest again: what follows is not to pay for it.
     pub async fn make(&self, of: &[TaskId], each: u64) -> anyhow::Result<()> {
-        let ids: Vec<String> = of.iter().map(|id| format!("'{id}'")).collect();
         match self {
             Self::Sqlite(path) => {
                 let conn = Connection::open(path)?;
@@ -36,7 +35,7 @@ impl Copies {
                 let names: Vec<String> =
                     names.query_map([], |row| row.get(0))?.collect::<Result<_, rusqlite::Error>>()?;
                 let id = "substr(t.id, 1, length(t.id) - 12) || printf('%012x', numbers.n)";
-                conn.execute(&statement(&names, id, &ids, each), [])?;
+                conn.execute_batch(&statements(&names, id, of, each))?;
                 conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             }
             Self::Postgres(client) => {
@@ -44,7 +43,7 @@ impl Copies {
                     "SELECT column_name::text FROM information_schema.columns WHERE table_name = 'tasks'";
                 let names: Vec<String> = client.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect();
                 let id = "left(t.id, -12) || lpad(to_hex(numbers.n), 12, '0')";
-                client.batch_execute(&statement(&names, id, &ids, each)).await?;
+                client.batch_execute(&statements(&names, id, of, each)).await?;
                 for settle in ["VACUUM ANALYZE tasks", "CHECKPOINT"] {
                     client.batch_execute(settle).await?;
                 }
@@ -54,13 +53,17 @@ impl Copies {
     }
 }
 
-fn statement(names: &[String], id: &str, of: &[String], each: u64) -> String {
+/// Ids that were made in one moment begin alike, so the copies of each have numbers of their own.
+fn statements(names: &[String], id: &str, of: &[TaskId], each: u64) -> String {
     let values = names.iter().map(|name| if name == "id" { id.to_owned() } else { format!("t.{name}") });
-    format!(
-        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {each}) \
-         INSERT INTO tasks ({}) SELECT {} FROM tasks t, numbers WHERE t.id IN ({})",
-        names.join(", "),
-        values.collect::<Vec<_>>().join(", "),
-        of.join(", ")
-    )
+    let (names, values) = (names.join(", "), values.collect::<Vec<_>>().join(", "));
+    let one = |(first, of): (u64, &TaskId)| {
+        format!(
+            "WITH RECURSIVE numbers (n) AS (SELECT {} UNION ALL SELECT n + 1 FROM numbers WHERE n < {}) \
+             INSERT INTO tasks ({names}) SELECT {values} FROM tasks t, numbers WHERE t.id = '{of}';",
+            first * each + 1,
+            first * each + each
+        )
+    };
+    (0..).zip(of).map(one).collect()
 }

@@ -30,8 +30,9 @@ use super::{
 
 use crate::domain::{agent, commit::Work};
 
-const COLUMNS: &str = "id, provider, project_id, live, status, end_reason, place, slot, generation, branch_name, base_commit, \
-                       created_at, place_tries, place_due_at, removal";
+/// As few as the loop needs: it reads them of all places, every second.
+const COLUMNS: &str =
+    "id, project_id, live, place, branch_name, base_commit, place_tries, place_due_at, removal";
 /// How long a rescue may take to bring out what a dead sandbox held.
 const RESCUE: Duration = Duration::from_secs(15 * 60);
 const TRY_AGAIN_MAX: Duration = Duration::from_secs(60);
@@ -40,18 +41,12 @@ const TRY_AGAIN_MAX: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct Placed {
     pub id: SandboxId,
-    pub provider: ProviderKind,
     pub project_id: ProjectId,
     /// It may still act for its task.
     pub live: bool,
-    pub status: SandboxStatus,
-    pub end_reason: Option<String>,
     pub place: Place,
-    pub slot: Option<i64>,
-    pub generation: i64,
     pub branch_name: String,
     pub base_commit: Option<String>,
-    pub created_at: Timestamp,
     pub tries: i64,
     pub due_at: Option<Timestamp>,
     /// Why it is to be removed now.
@@ -422,17 +417,11 @@ async fn proof_of(tx: &mut Tx, id: &TaskId, stage: Stage) -> Result<(Option<Owed
 fn read(row: &Row) -> Result<Placed, Error> {
     Ok(Placed {
         id: row.parse("id")?,
-        provider: row.parse("provider")?,
         project_id: row.parse("project_id")?,
         live: row.get("live")?,
-        status: row.parse("status")?,
-        end_reason: row.get("end_reason")?,
         place: row.parse("place")?,
-        slot: row.get("slot")?,
-        generation: row.get("generation")?,
         branch_name: row.get("branch_name")?,
         base_commit: row.get("base_commit")?,
-        created_at: row.get("created_at")?,
         tries: row.get("place_tries")?,
         due_at: row.get("place_due_at")?,
         removal: row.parse_opt("removal")?,

@@ -141,18 +141,27 @@ impl Row {
 
     /// A text that spells an id or a word.
     pub fn parse<T: FromStr>(&self, column: &str) -> Result<T, Error> {
-        let text: String = self.get(column)?;
-        text.parse().map_err(|_| Error::corrupt(column, "not readable"))
+        self.text(column)?
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| Error::corrupt(column, "not readable"))
     }
 
     pub fn parse_opt<T: FromStr>(&self, column: &str) -> Result<Option<T>, Error> {
-        let text: Option<String> = self.get(column)?;
+        let text = self.text(column)?;
         text.map(|t| t.parse().map_err(|_| Error::corrupt(column, "not readable"))).transpose()
     }
 
     pub fn json<T: serde::de::DeserializeOwned>(&self, column: &str) -> Result<T, Error> {
-        let text: String = self.get(column)?;
-        serde_json::from_str(&text).map_err(|_| Error::corrupt(column, "not JSON"))
+        let text = self.text(column)?.unwrap_or_default();
+        serde_json::from_str(text).map_err(|_| Error::corrupt(column, "not JSON"))
+    }
+
+    fn text(&self, column: &str) -> Result<Option<&str>, Error> {
+        match self.value(column)? {
+            Value::Text(text) => Ok(Some(text)),
+            Value::Null => Ok(None),
+            _ => Err(Error::corrupt(column, "of another type")),
+        }
     }
 }
 
