@@ -152,7 +152,7 @@ async fn watch(cx: &Context, client: &Client, id: &SpecId) -> Result<(SpecDetail
 /// Whether the checks of its branch are over, if there are any.
 fn is_checked(spec: &SpecDetail) -> bool {
     let checks = spec.branch.as_ref().and_then(|branch| branch.check_status);
-    checks.is_none_or(|status| status.is_final())
+    checks.is_none_or(TaskStatus::is_final)
 }
 
 /// What has changed since the last look, a line each.

@@ -93,6 +93,7 @@ fn a_spec_is_shown() {
         current_phase: SpecPhase::Requirements,
         version: 7,
         gates: vec![SpecPhase::Requirements, SpecPhase::Design],
+        threshold: 0.7,
         archived: false,
         last_error: None,
         created_by: "ada".to_owned(),

@@ -42,6 +42,39 @@ impl Play<'_> {
     }
 }
 
+/// The tasks of a small change, and what the last phase says of them.
+fn small(bug: bool) -> (Value, Value) {
+    let task = |id: &str, title: &str, file: &str, on: Value| {
+        json!({
+            "id": id, "title": title, "description": "Do it so that the metre is there.", "parent_ticket": "TKT-001",
+            "estimated_hours": 1, "files_to_modify": [file], "acceptance_criteria": ["FACTORS[\"m\"] is 1.0"],
+            "dependencies": { "depends_on": on },
+        })
+    };
+    let mut tasks = json!({
+        "feature_name": "metre",
+        "tickets": [{ "id": "TKT-001", "title": "The metre", "description": "It is not there.", "tasks": ["TSK-001", "TSK-002"] }],
+        "tasks": [
+            task("TSK-001", "Mend the factors", "units/length.py", json!([])),
+            task("TSK-002", "Guard them", "tests/test_length.py", json!(["TSK-001"])),
+        ],
+        "total_estimated_hours": 2, "critical_path": ["TSK-001", "TSK-002"],
+    });
+    if bug {
+        tasks["bugfix"] = json!({
+            "reproduce": { "steps": ["Look for it"], "command": "sh check.sh", "observed": "a KeyError", "expected": "1.0" },
+            "cause": { "file": "units/length.py", "explanation": "The table is empty." },
+            "fix": ["TSK-001"], "guard": { "test": "tests/test_length.py", "tasks": ["TSK-002"] },
+        });
+    }
+    let mut sync = output("sync");
+    sync["coverage_matrix"] = json!([]);
+    sync["traceability_stats"] = json!({ "requirements": 0, "tickets": 1, "tasks": 2, "dependencies": 1 });
+    sync["dependency_analysis"] =
+        json!({ "critical_path": ["TSK-001", "TSK-002"], "critical_path_hours": 2 });
+    (tasks, sync)
+}
+
 /// Outcomes by symbol, in their order.
 fn outcomes(branch: &Value) -> Vec<(String, String)> {
     let merges = branch["merges"].as_array().unwrap().iter();
@@ -238,5 +271,46 @@ on_both! {
         assert_eq!(app.get(&path).await.expect(200)["settings"]["memory_gb"], 1);
         let viewer = app.operator("ada", "viewer").await;
         assert_eq!(app.call(reqwest::Method::PUT, &gates, &viewer, Some(&json!({ "gates": [] }))).await.status, 403);
+    }
+
+    async fn a_small_change_begins_with_its_tasks_and_has_no_other_phase(app: App) {
+        let play = Play::new(&app, json!({ "flow": "quick" })).await;
+        assert_eq!(play.show().await["flow_phases"], json!(["tasks", "sync"]));
+        play.post("/execute", json!({ "resume_from_phase": "design" })).await.refused(422, "phase_not_in_flow");
+        assert_eq!(play.execute().await["current_phase"], "tasks");
+        let (tasks, sync) = small(false);
+        play.hand_in("tasks", &tasks.to_string()).await;
+        play.hand_in("sync", &sync.to_string()).await;
+        let items = play.items().await;
+        assert_eq!(items.keys().map(String::as_str).collect::<Vec<_>>(), ["TKT-001", "TSK-001", "TSK-002"], "{:#}", play.show().await);
+        for key in ["TSK-001", "TSK-002"] {
+            app.complete(&text(&items[key]["task_id"])).await;
+        }
+        play.advance().await;
+        let spec = play.show().await;
+        assert_eq!((&spec["status"], &spec["progress"], &spec["branch"]["state"]), (&json!("completed"), &json!(100), &json!("empty")));
+        let coverage = app.get(&play.path("/coverage")).await.expect(200);
+        assert_eq!((&coverage["rows"][0]["requirement"], &coverage["rows"][0]["status"]), (&json!("TKT-001"), &json!("done")));
+    }
+
+    async fn a_bug_is_planned_by_how_it_is_shown_mended_and_kept_away(app: App) {
+        let play = Play::new(&app, json!({ "flow": "bugfix" })).await;
+        play.execute().await;
+        let task = app.show(&text(&play.phase("tasks").await["task_id"])).await;
+        assert!(text(&task["description"]).contains("key bugfix"), "whoever works on it is told: {task}");
+        play.hand_in("tasks", &small(false).0.to_string()).await;
+        let second = play.phase("tasks").await;
+        assert_eq!(second["attempt"], 2);
+        assert!(text(&second["feedback"]).contains("$.bugfix"), "{second}");
+        let (mut tasks, sync) = small(true);
+        tasks["bugfix"]["guard"]["test"] = json!("tests/test_other.py");
+        play.hand_in("tasks", &tasks.to_string()).await;
+        let third = text(&play.phase("tasks").await["feedback"]);
+        assert!(third.contains("$.bugfix.guard.test"), "{third}");
+        play.hand_in("tasks", &small(true).0.to_string()).await;
+        play.hand_in("sync", &sync.to_string()).await;
+        let items = play.items().await;
+        let ticket = app.get(&format!("/api/v1/tickets/{}", text(&items["TKT-001"]["ticket_id"]))).await.expect(200);
+        assert_eq!((items.len(), &ticket["ticket_type"]), (3, &json!("bug")));
     }
 }

@@ -1,4 +1,4 @@
--- Specs: the branch that holds all of one, work that may exist already, and what a model thinks of an output.
+-- Specs: the branch that holds all of one, and work that may exist already.
 
 -- Whether its tasks are held against those that exist.
 ALTER TABLE specs ADD COLUMN find_duplicates BIGINT NOT NULL DEFAULT 1;
