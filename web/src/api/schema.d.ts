@@ -110,6 +110,117 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/conductor/analyses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the looks over all that was under way, newest first
+         * @description Two days of them are kept.
+         */
+        get: operations["conductor_analyses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/conflicts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List conflicts between tasks, newest first
+         * @description Branches that do not merge, lines that two change, and files that two change where nobody knows the lines.
+         */
+        get: operations["conductor_conflicts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/duplicates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tasks that seem to be the same work, newest first */
+        get: operations["conductor_duplicates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/duplicates/{id}/dismiss": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say that two tasks are not the same work */
+        post: operations["conductor_dismiss"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/matrix": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show everybody against everybody, as the radar last saw it
+         * @description At most 64 members: live sandboxes first, then completed tasks whose branch is not merged.
+         */
+        get: operations["conductor_matrix"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/conductor/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show how well all that is under way fits together */
+        get: operations["conductor_status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/costs": {
         parameters: {
             query?: never;
@@ -142,6 +253,78 @@ export interface paths {
          * @description Days are those of UTC, newest first. At most 500 groups.
          */
         get: operations["costs_groups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitor/anomalies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what was unusual, newest first */
+        get: operations["monitor_anomalies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitor/anomalies/{id}/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Say that somebody has seen it */
+        post: operations["monitor_acknowledge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitor/dashboard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show all of it at a glance */
+        get: operations["monitor_dashboard"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/monitor/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the figures over time
+         * @description Points of 30 seconds for an hour, 5 minutes for a day, 30 minutes for a week. Counts and money are sums over the point,
+         *     the age of heartbeats is the worst, everything else a mean.
+         */
+        get: operations["monitor_series"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1342,6 +1525,72 @@ export interface components {
          * @enum {string}
          */
         AgentStatus: "idle" | "running" | "degraded" | "failed";
+        /** @description One look over all that is under way. */
+        Analysis: {
+            id: components["schemas"]["AnalysisId"];
+            project_id?: components["schemas"]["ProjectId"] | null;
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: double
+             * @description From 0 to 1.
+             */
+            coherence_score: number;
+            system_status: components["schemas"]["SystemStatus"];
+            /**
+             * Format: int32
+             * @description Live sandboxes with a task.
+             */
+            num_agents: number;
+            /** Format: double */
+            average_alignment: number;
+            /** Format: int32 */
+            misaligned: number;
+            /** Format: int32 */
+            duplicate_count: number;
+            /** Format: int32 */
+            conflict_count: number;
+            /** @description Live sandboxes in each phase. */
+            phase_distribution: {
+                [key: string]: number;
+            };
+        };
+        /** @description One look of the Conductor over all that is under way. */
+        AnalysisId: string;
+        /** @description Something that is far from what is usual. */
+        Anomaly: {
+            id: components["schemas"]["AnomalyId"];
+            /** @description A figure of the monitor, or `agent_score` of a sandbox. */
+            metric: string;
+            sandbox_id?: components["schemas"]["SandboxId"] | null;
+            /** @description Kind of agent and phase, where it is a sandbox's. */
+            subject?: string | null;
+            anomaly_type: components["schemas"]["AnomalyType"];
+            severity: components["schemas"]["AnomalySeverity"];
+            /** Format: double */
+            value: number;
+            /**
+             * Format: double
+             * @description What was expected; for a score, the threshold.
+             */
+            baseline: number;
+            /**
+             * Format: double
+             * @description How far it is off, in standard deviations; for a score, in thresholds.
+             */
+            deviation: number;
+            description: string;
+            /** Format: date-time */
+            detected_at: string;
+            /** Format: date-time */
+            acknowledged_at?: string | null;
+            acknowledged_by?: string | null;
+        };
+        AnomalyId: string;
+        /** @enum {string} */
+        AnomalySeverity: "warning" | "error" | "critical";
+        /** @enum {string} */
+        AnomalyType: "spike" | "drop";
         ApprovePhase: {
             phase: components["schemas"]["SpecPhase"];
             comment?: string;
@@ -1417,6 +1666,26 @@ export interface components {
              */
             broken_at?: number | null;
         };
+        /** @description What is usual for a kind of agent in a phase. */
+        BaselineRow: {
+            agent_kind: string;
+            phase: string;
+            /** Format: int64 */
+            samples: number;
+            /** Format: double */
+            latency_ms: number;
+            /** Format: double */
+            latency_std: number;
+            /** Format: double */
+            error_rate: number;
+            /**
+             * Format: double
+             * @description Processors' time in the time taken: 1 is one processor all the time.
+             */
+            cpu: number;
+            /** Format: double */
+            memory_bytes: number;
+        };
         /** @description A task of a batch. */
         BatchTask: {
             /** @description What the other tasks of the batch call it. */
@@ -1487,6 +1756,12 @@ export interface components {
             sandbox: components["schemas"]["Sandbox"];
             token: string;
         };
+        /** @description A file that two change, and where. */
+        Clash: {
+            path: string;
+            /** @description None: the file as a whole, or nobody knows which lines. */
+            lines: components["schemas"]["LineRange"][];
+        };
         /** @description A command that somebody runs in a sandbox. Its output is in the sandbox's events. */
         Command: {
             id: components["schemas"]["CommandId"];
@@ -1510,6 +1785,47 @@ export interface components {
         CommandId: string;
         /** @enum {string} */
         CommandState: "pending" | "running" | "done";
+        ConductorStatus: {
+            enabled: boolean;
+            /** Format: int64 */
+            period_seconds: number;
+            /** @description `note` or `tell`. */
+            on_conflict: string;
+            last_analysis?: components["schemas"]["Analysis"] | null;
+            /** @description The newest of each project that has something under way. */
+            projects: components["schemas"]["Analysis"][];
+            /** Format: int32 */
+            open_conflicts: number;
+            /** Format: int32 */
+            open_duplicates: number;
+        };
+        Conflict: {
+            id: components["schemas"]["ConflictId"];
+            project_id: components["schemas"]["ProjectId"];
+            a: components["schemas"]["Side"];
+            b: components["schemas"]["Side"];
+            kind: components["schemas"]["ConflictKind"];
+            /** @description The first few. */
+            files: components["schemas"]["Clash"][];
+            /** Format: date-time */
+            since: string;
+            /**
+             * Format: date-time
+             * @description When its kind or its files last changed.
+             */
+            changed_at: string;
+            /** Format: date-time */
+            cleared_at?: string | null;
+            /** @description The sandboxes that were told. */
+            told: components["schemas"]["SandboxId"][];
+        };
+        /** @description Two branches, or two sandboxes, that cannot be brought together as they are. */
+        ConflictId: string;
+        /**
+         * @description How two tasks get in each other's way, the surest last.
+         * @enum {string}
+         */
+        ConflictKind: "files" | "lines" | "merge";
         /** @description The sums of calls that have something in common. */
         CostGroup: components["schemas"]["CostTotals"] & {
             /** @description The id, the model or the day; absent for calls that belong to none. */
@@ -1563,6 +1879,45 @@ export interface components {
             commit?: string | null;
             checks: components["schemas"]["CoverageCheck"][];
         };
+        Dashboard: {
+            /** Format: int64 */
+            total_tasks_pending: number;
+            /** Format: int64 */
+            total_tasks_running: number;
+            /** Format: int64 */
+            total_tasks_completed: number;
+            /** Format: int64 */
+            total_tasks_failed: number;
+            /**
+             * Format: int64
+             * @description Live sandboxes, and agents elsewhere that are idle or running.
+             */
+            active_agents: number;
+            /**
+             * Format: int64
+             * @description Live sandboxes and agents that have not been heard of for longer than their heartbeats allow.
+             */
+            stale_agents: number;
+            /**
+             * Format: int64
+             * @description Leases that somebody holds.
+             */
+            active_locks: number;
+            /** @description The newest that nobody has acknowledged. */
+            recent_anomalies: components["schemas"]["Anomaly"][];
+            /**
+             * Format: int64
+             * @description How many of the unacknowledged are critical.
+             */
+            critical_alerts: number;
+            /** Format: int64 */
+            open_conflicts: number;
+            /** Format: double */
+            coherence_score?: number | null;
+            system_status?: components["schemas"]["SystemStatus"] | null;
+            now?: components["schemas"]["MetricPoint"] | null;
+            baselines: components["schemas"]["BaselineRow"][];
+        };
         /** @description The tasks a task waits for and those that wait for it. */
         Dependencies: {
             task_id: components["schemas"]["TaskId"];
@@ -1584,6 +1939,30 @@ export interface components {
             file_path: string;
             full_diff: string;
         };
+        /** @description Two tasks under way that seem to be the same work. */
+        Duplicate: {
+            id: components["schemas"]["DuplicateId"];
+            project_id: components["schemas"]["ProjectId"];
+            a: components["schemas"]["Side"];
+            b: components["schemas"]["Side"];
+            /**
+             * Format: double
+             * @description From 0 to 1.
+             */
+            similarity: number;
+            /** @description Files that both change. */
+            files: string[];
+            /** Format: date-time */
+            found_at: string;
+            /**
+             * Format: date-time
+             * @description A person says that they are not the same.
+             */
+            dismissed_at?: string | null;
+            dismissed_by?: string | null;
+        };
+        /** @description Two tasks that seem to be the same work. */
+        DuplicateId: string;
         /** @description An output that a person wrote. */
         EditPhase: {
             /**
@@ -1709,6 +2088,78 @@ export interface components {
          * @enum {string}
          */
         FailureKind: "agent" | "checks" | "limit" | "lost" | "crashed" | "out_of_memory" | "timed_out" | "spawn" | "unavailable" | "invalid";
+        /** @description The figures of one stretch of time. */
+        Figures: {
+            /**
+             * Format: double
+             * @default 0
+             */
+            events_per_second: number;
+            /**
+             * Format: double
+             * @description Tasks completed, and attempts that failed.
+             * @default 0
+             */
+            completions: number;
+            /**
+             * Format: double
+             * @default 0
+             */
+            failures: number;
+            /**
+             * Format: double
+             * @description Absent where nothing happened that could be measured.
+             * @default null
+             */
+            queue_wait_seconds: number | null;
+            /**
+             * Format: double
+             * @default null
+             */
+            task_duration_seconds: number | null;
+            /**
+             * Format: double
+             * @default null
+             */
+            spawn_seconds: number | null;
+            /**
+             * Format: double
+             * @default 0
+             */
+            queue_depth: number;
+            /**
+             * Format: double
+             * @default 0
+             */
+            live_sandboxes: number;
+            /**
+             * Format: double
+             * @default 0
+             */
+            running_tasks: number;
+            /**
+             * Format: double
+             * @description Tasks that wait for a person.
+             * @default 0
+             */
+            waiting_tasks: number;
+            /**
+             * Format: double
+             * @default 0
+             */
+            cost_usd: number;
+            /**
+             * Format: double
+             * @description Of the live sandbox that was last heard of longest ago.
+             * @default null
+             */
+            heartbeat_age_seconds: number | null;
+            /**
+             * Format: double
+             * @default 0
+             */
+            open_conflicts: number;
+        };
         Finding: {
             /** @description `issue` or `warning`. */
             severity: string;
@@ -1804,6 +2255,16 @@ export interface components {
              */
             events: number;
         };
+        /** @description Lines of a file, counted from one, as the file was before either changed it. */
+        LineRange: {
+            /** Format: int32 */
+            first: number;
+            /**
+             * Format: int32
+             * @description Absent: to the end of the file.
+             */
+            last?: number | null;
+        };
         /**
          * @description Something that happened to an entity. `position` is its place in the one order of everything stored; a viewer
          *     that comes back with it as `since` misses nothing and sees nothing twice.
@@ -1823,6 +2284,31 @@ export interface components {
             seq?: number | null;
             /** Format: date-time */
             timestamp: string;
+        };
+        /** @description Everybody against everybody, as the radar last saw it. */
+        Matrix: {
+            project_id: components["schemas"]["ProjectId"];
+            /**
+             * Format: date-time
+             * @description Absent before the first look.
+             */
+            at?: string | null;
+            /** @description Rows and columns alike; the default branch, where there is one, comes last. */
+            members: components["schemas"]["MatrixMember"][];
+            /** @description Each pair once, by places in `members`, the smaller first. A pair that is not listed was not looked at. */
+            pairs: components["schemas"]["MatrixPair"][];
+        };
+        MatrixMember: components["schemas"]["Side"] & {
+            /** @description Its sandbox lives; otherwise its work waits to be merged. */
+            live: boolean;
+            /** @description The commit that its branch is at. */
+            commit?: string | null;
+        };
+        MatrixPair: {
+            a: number;
+            b: number;
+            state: components["schemas"]["PairState"];
+            files: components["schemas"]["Clash"][];
         };
         /** @description A message and the times of its states. */
         Message: {
@@ -1868,6 +2354,28 @@ export interface components {
         MessageState: "queued" | "delivered" | "injected" | "acknowledged" | "expired";
         /** @enum {string} */
         MessageType: "user_message" | "interrupt" | "guardian_nudge" | "system";
+        MetricPoint: components["schemas"]["Figures"] & {
+            /**
+             * Format: date-time
+             * @description The beginning of the stretch.
+             */
+            at: string;
+        };
+        /**
+         * @description How far back figures go.
+         * @enum {string}
+         */
+        MetricRange: "1h" | "24h" | "7d";
+        MetricSeries: {
+            range: components["schemas"]["MetricRange"];
+            /**
+             * Format: int64
+             * @description How long each point stands for. Where nobody measured there is none.
+             */
+            step_seconds: number;
+            /** @description Oldest first. */
+            points: components["schemas"]["MetricPoint"][];
+        };
         /** @description One call to a model. What was said is not kept. */
         ModelCall: {
             id: components["schemas"]["CallId"];
@@ -2078,6 +2586,71 @@ export interface components {
             next?: string | null;
         };
         /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Analysis: {
+            items: {
+                id: components["schemas"]["AnalysisId"];
+                project_id?: components["schemas"]["ProjectId"] | null;
+                /** Format: date-time */
+                at: string;
+                /**
+                 * Format: double
+                 * @description From 0 to 1.
+                 */
+                coherence_score: number;
+                system_status: components["schemas"]["SystemStatus"];
+                /**
+                 * Format: int32
+                 * @description Live sandboxes with a task.
+                 */
+                num_agents: number;
+                /** Format: double */
+                average_alignment: number;
+                /** Format: int32 */
+                misaligned: number;
+                /** Format: int32 */
+                duplicate_count: number;
+                /** Format: int32 */
+                conflict_count: number;
+                /** @description Live sandboxes in each phase. */
+                phase_distribution: {
+                    [key: string]: number;
+                };
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Anomaly: {
+            items: {
+                id: components["schemas"]["AnomalyId"];
+                /** @description A figure of the monitor, or `agent_score` of a sandbox. */
+                metric: string;
+                sandbox_id?: components["schemas"]["SandboxId"] | null;
+                /** @description Kind of agent and phase, where it is a sandbox's. */
+                subject?: string | null;
+                anomaly_type: components["schemas"]["AnomalyType"];
+                severity: components["schemas"]["AnomalySeverity"];
+                /** Format: double */
+                value: number;
+                /**
+                 * Format: double
+                 * @description What was expected; for a score, the threshold.
+                 */
+                baseline: number;
+                /**
+                 * Format: double
+                 * @description How far it is off, in standard deviations; for a score, in thresholds.
+                 */
+                deviation: number;
+                description: string;
+                /** Format: date-time */
+                detected_at: string;
+                /** Format: date-time */
+                acknowledged_at?: string | null;
+                acknowledged_by?: string | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
         Page_Artifact: {
             items: {
                 id: components["schemas"]["ArtifactId"];
@@ -2133,6 +2706,55 @@ export interface components {
                 created_at: string;
                 /** Format: date-time */
                 ended_at?: string | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Conflict: {
+            items: {
+                id: components["schemas"]["ConflictId"];
+                project_id: components["schemas"]["ProjectId"];
+                a: components["schemas"]["Side"];
+                b: components["schemas"]["Side"];
+                kind: components["schemas"]["ConflictKind"];
+                /** @description The first few. */
+                files: components["schemas"]["Clash"][];
+                /** Format: date-time */
+                since: string;
+                /**
+                 * Format: date-time
+                 * @description When its kind or its files last changed.
+                 */
+                changed_at: string;
+                /** Format: date-time */
+                cleared_at?: string | null;
+                /** @description The sandboxes that were told. */
+                told: components["schemas"]["SandboxId"][];
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_Duplicate: {
+            items: {
+                id: components["schemas"]["DuplicateId"];
+                project_id: components["schemas"]["ProjectId"];
+                a: components["schemas"]["Side"];
+                b: components["schemas"]["Side"];
+                /**
+                 * Format: double
+                 * @description From 0 to 1.
+                 */
+                similarity: number;
+                /** @description Files that both change. */
+                files: string[];
+                /** Format: date-time */
+                found_at: string;
+                /**
+                 * Format: date-time
+                 * @description A person says that they are not the same.
+                 */
+                dismissed_at?: string | null;
+                dismissed_by?: string | null;
             }[];
             next?: string | null;
         };
@@ -2431,6 +3053,11 @@ export interface components {
             }[];
             next?: string | null;
         };
+        /**
+         * @description What the radar says of two.
+         * @enum {string}
+         */
+        PairState: "unknown" | "clear" | "files" | "lines" | "merge";
         /** @description One attempt at a phase. */
         PhaseAttempt: {
             phase: components["schemas"]["SpecPhase"];
@@ -2703,6 +3330,14 @@ export interface components {
              */
             timeout_seconds?: number | null;
         };
+        /** @description One side of a conflict: a task's sandbox, or the default branch alone. */
+        Side: {
+            sandbox_id?: components["schemas"]["SandboxId"] | null;
+            task_id?: components["schemas"]["TaskId"] | null;
+            /** @description Of the task, or of the branch. */
+            title: string;
+            branch?: string | null;
+        };
         Spec: {
             id: components["schemas"]["SpecId"];
             project_id?: components["schemas"]["ProjectId"] | null;
@@ -2848,6 +3483,8 @@ export interface components {
             /** Format: date-time */
             created_at: string;
         };
+        /** @enum {string} */
+        SystemStatus: "no_agents" | "critical" | "warning" | "inefficient" | "normal" | "optimal";
         Task: {
             id: components["schemas"]["TaskId"];
             project_id: components["schemas"]["ProjectId"];
@@ -3823,6 +4460,522 @@ export interface operations {
             };
         };
     };
+    conductor_analyses: {
+        parameters: {
+            query?: {
+                /** @description Of all projects together where it is not said. */
+                project_id?: components["schemas"]["ProjectId"];
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Analysis"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_conflicts: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                /**
+                 * @description Only those that are not over, or only those that are. A duplicate is over when somebody has dismissed it or one of its
+                 *     tasks has ended.
+                 */
+                open?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Conflict"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_duplicates: {
+        parameters: {
+            query?: {
+                project_id?: components["schemas"]["ProjectId"];
+                /**
+                 * @description Only those that are not over, or only those that are. A duplicate is over when somebody has dismissed it or one of its
+                 *     tasks has ended.
+                 */
+                open?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Duplicate"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_dismiss: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["DuplicateId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Duplicate"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_matrix: {
+        parameters: {
+            query: {
+                project_id: components["schemas"]["ProjectId"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Matrix"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    conductor_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConductorStatus"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     costs_list: {
         parameters: {
             query?: {
@@ -3937,6 +5090,337 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CostGroups"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    monitor_anomalies: {
+        parameters: {
+            query?: {
+                /** @description Only those that nobody has acknowledged, or only those that somebody has. */
+                open?: boolean;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Anomaly"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    monitor_acknowledge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["AnomalyId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Anomaly"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    monitor_dashboard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dashboard"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    monitor_series: {
+        parameters: {
+            query?: {
+                /** @description How far back; an hour where it is not said. */
+                range?: "1h" | "24h" | "7d";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricSeries"];
                 };
             };
             /** @description No valid token */
