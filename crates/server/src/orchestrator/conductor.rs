@@ -25,7 +25,7 @@ use crate::{
         radar::{self, Seen, Trial, Verdict},
     },
     git::{self, Mirrors, branch_ref},
-    store::{Alike, ConflictsFound, Error, Member, Pair, Store},
+    store::{Alike, ConflictsFound, DuplicatesKept, Error, Member, Pair, Store},
 };
 
 /// Members of one project that are compared; those that live come first.
@@ -100,7 +100,7 @@ impl Conductor {
         is_due
     }
 
-    /// Says how many pairs of tasks seem to be the same work.
+    /// Says how many pairs of tasks were found that seem to be the same work.
     async fn analyse(&self, members: BTreeMap<ProjectId, Vec<Member>>) -> Result<usize, Error> {
         let (goals, from) = (self.goals.clone(), self.settings.duplicate_from);
         let compare = move || {
@@ -116,10 +116,12 @@ impl Conductor {
         let compared = tokio::task::spawn_blocking(compare).await;
         let (members, alike) =
             compared.map_err(|error| Error::Unavailable(format!("tasks could not be compared: {error}")))?;
-        let count = alike.len();
-        let duplicates =
-            if alike.is_empty() { BTreeMap::new() } else { self.store.duplicate_keep(alike).await? };
-        let findings = Findings { duplicates, conflicts: self.store.conflict_counts().await? };
+        let kept = if alike.is_empty() {
+            DuplicatesKept::default()
+        } else {
+            self.store.duplicate_keep(alike).await?
+        };
+        let findings = Findings { duplicates: kept.open, conflicts: self.store.conflict_counts().await? };
         // Nobody judges alignment yet: whoever does says so here.
         let analyses = analyses(&members, &findings, |_| None, self.clock.now());
         if let Some(all) = analyses.last() {
@@ -127,7 +129,7 @@ impl Conductor {
             metrics::gauge!("omoi_conflicts_open").set(f64::from(all.conflict_count));
         }
         self.store.analysis_keep(analyses).await?;
-        Ok(count)
+        Ok(kept.found)
     }
 
     /// One project: everybody against everybody, and against the default branch.

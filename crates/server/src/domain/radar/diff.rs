@@ -92,6 +92,8 @@ fn range(text: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
+    type Places = [(u32, u32, u32)];
+
     fn read(diff: &str) -> Vec<(u32, u32, u32)> {
         hunks(diff).into_iter().map(|hunk| (hunk.start, hunk.old, hunk.new)).collect()
     }
@@ -99,7 +101,7 @@ mod tests {
     #[test]
     fn a_diff_changes_its_lines_and_not_their_context() {
         let head = "diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n";
-        let table: &[(&str, &[(u32, u32, u32)])] = &[
+        let table: &[(&str, &Places)] = &[
             ("@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", &[(1, 1, 1)]),
             ("@@ -1,5 +1,5 @@ fn x() {\n-a\n+A\n b\n c\n d\n-e\n+E\n", &[(0, 1, 1), (4, 1, 1)]),
             ("@@ -2,0 +3,2 @@\n+x\n+y\n", &[(2, 0, 2)]),

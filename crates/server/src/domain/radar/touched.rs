@@ -169,6 +169,9 @@ mod tests {
 
     use super::*;
 
+    type Places = [(u32, u32, u32)];
+    type Ranges = [(u32, Option<u32>)];
+
     fn touched(hunks: &[(u32, u32, u32)]) -> Touched {
         Touched::from(hunks.iter().map(|hunk| Hunk::from(*hunk)).collect::<Vec<_>>())
     }
@@ -183,7 +186,7 @@ mod tests {
 
     #[test]
     fn later_changes_are_told_in_the_lines_of_the_beginning() {
-        let table: &[(&[&[(u32, u32, u32)]], &[(u32, u32, u32)])] = &[
+        let table: &[(&[&Places], &Places)] = &[
             (&[&[(5, 1, 1)]], &[(5, 1, 1)]),
             // Ten lines are put in front; the twentieth is then the tenth of the beginning.
             (&[&[(0, 0, 10)], &[(20, 1, 1)]], &[(0, 0, 10), (10, 1, 1)]),
@@ -202,7 +205,7 @@ mod tests {
 
     #[test]
     fn changes_meet_where_git_could_not_put_them_side_by_side() {
-        let table: &[(&[(u32, u32, u32)], &[(u32, u32, u32)], &[(u32, Option<u32>)])] = &[
+        let table: &[(&Places, &Places, &Ranges)] = &[
             (&[(4, 1, 1)], &[(4, 1, 2)], &[(5, Some(5))]),
             (&[(4, 1, 1)], &[(5, 1, 1)], &[(5, Some(6))]),
             (&[(4, 1, 1)], &[(6, 1, 1)], &[]),

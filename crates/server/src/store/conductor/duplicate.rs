@@ -1,5 +1,7 @@
 //! Tasks under way that seem to be the same work: each pair is found once, and a person may say that they are not.
 
+use std::collections::BTreeMap;
+
 use omoi_protocol::{
     DuplicateId, ProjectId,
     conductor::{Duplicate, Side},
@@ -27,20 +29,27 @@ pub struct Alike {
     pub files: Vec<String>,
 }
 
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    /// Pairs that were not known.
+    pub found: usize,
+    /// How many of each project's pairs nobody has dismissed.
+    pub open: BTreeMap<ProjectId, usize>,
+}
+
 impl Store {
-    /// Keeps pairs that were not known; says how many of each project's pairs nobody has dismissed.
-    pub async fn duplicate_keep(
-        &self,
-        pairs: Vec<Alike>,
-    ) -> Result<std::collections::BTreeMap<ProjectId, usize>, Error> {
+    /// Keeps pairs that were not known.
+    pub async fn duplicate_keep(&self, pairs: Vec<Alike>) -> Result<Kept, Error> {
         self.write(async move |tx| {
-            let mut open = std::collections::BTreeMap::new();
+            let mut kept = Kept::default();
             for pair in &pairs {
-                if keep(tx, pair).await? {
-                    *open.entry(pair.project_id.clone()).or_insert(0) += 1;
+                let (is_new, is_open) = keep(tx, pair).await?;
+                kept.found += usize::from(is_new);
+                if is_open {
+                    *kept.open.entry(pair.project_id.clone()).or_insert(0) += 1;
                 }
             }
-            Ok(open)
+            Ok(kept)
         })
         .await
     }
@@ -87,12 +96,12 @@ impl Store {
     }
 }
 
-/// Whether it counts: nobody has dismissed it.
-async fn keep(tx: &mut Tx, pair: &Alike) -> Result<bool, Error> {
-    let (Some(task), Some(other)) = (&pair.a.task_id, &pair.b.task_id) else { return Ok(false) };
+/// Whether it is new, and whether it counts: nobody has dismissed it.
+async fn keep(tx: &mut Tx, pair: &Alike) -> Result<(bool, bool), Error> {
+    let (Some(task), Some(other)) = (&pair.a.task_id, &pair.b.task_id) else { return Ok((false, false)) };
     let sql = "SELECT dismissed_at FROM detected_duplicates WHERE task_id = $1 AND other_id = $2";
     if let Some(row) = tx.query_one(sql, params![task, other]).await? {
-        return Ok(row.get::<Option<i64>>("dismissed_at")?.is_none());
+        return Ok((false, row.get::<Option<i64>>("dismissed_at")?.is_none()));
     }
     let id = DuplicateId::generate();
     tx.execute(
@@ -115,7 +124,7 @@ async fn keep(tx: &mut Tx, pair: &Alike) -> Result<bool, Error> {
         "duplicate_id": id, "project_id": pair.project_id, "a": pair.a, "b": pair.b, "similarity": pair.similarity,
     });
     tx.tell("conductor.duplicate.found", "project", pair.project_id.as_str(), &news);
-    Ok(true)
+    Ok((true, true))
 }
 
 async fn get(tx: &mut Tx, id: &DuplicateId) -> Result<Duplicate, Error> {

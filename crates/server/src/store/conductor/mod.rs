@@ -6,5 +6,5 @@ mod duplicate;
 mod member;
 
 pub use conflict::{ConflictFilter, Found, Pair};
-pub use duplicate::Alike;
+pub use duplicate::{Alike, Kept};
 pub use member::Member;
