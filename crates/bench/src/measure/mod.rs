@@ -3,6 +3,7 @@
 mod away;
 mod claim;
 mod dispatch;
+mod guardian;
 mod ingest;
 mod message;
 pub mod page;
@@ -30,7 +31,7 @@ use crate::{
 /// No measurement takes longer on one store.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(900);
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     "ingest_single",
     "ingest_batch",
     "latency_256",
@@ -45,6 +46,7 @@ const NAMES: [&str; 14] = [
     "supervise",
     "dispatch",
     "supervise_rules",
+    "guardian",
 ];
 
 pub async fn all(mut args: Args) -> anyhow::Result<ExitCode> {
@@ -98,6 +100,7 @@ async fn one(name: &str, bench: &Bench, kind: Kind, report: &mut Report) -> anyh
         "supervise" => supervise::supervised(bench, kind, report).await,
         "dispatch" => dispatch::dispatched(bench, kind, report).await,
         "supervise_rules" => rules::rules(bench, kind, report).await,
+        "guardian" => guardian::guarded(bench, kind, report).await,
         _ => unreachable!("names are checked"),
     }
 }

@@ -11,6 +11,7 @@ mod program;
 mod server;
 
 mod demo;
+mod guardian;
 mod image;
 mod local;
 mod run;

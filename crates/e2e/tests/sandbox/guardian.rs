@@ -84,8 +84,7 @@ async fn assert_steered(omoi: &Omoi, project: &ProjectId, task: &omoi_protocol::
     let found = omoi.of_guardian("findings", sandbox).await;
     assert!(found.iter().all(|one| !one["cleared_at"].is_null()), "{found:#?}");
     assert_eq!(found.last().unwrap()["kind"], "repeated_action");
-    let calls = of(&events, "agent.tool_use").len();
-    println!("told after {} calls, done after {calls}", found.last().unwrap()["seqs"]);
+    assert!(of(&events, "agent.tool_use").len() < 300, "it was told on the way");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

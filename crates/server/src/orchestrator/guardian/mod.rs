@@ -24,8 +24,8 @@ use crate::{
 use watch::Watch;
 
 /// Entries that are read at a time, and how often in one look.
-const PAGE: usize = 2_000;
-const PAGES: usize = 20;
+const PAGE: usize = 1_000;
+const PAGES: usize = 40;
 /// For so long nobody else watches, and this often that is made sure of.
 const HOLD: SignedDuration = SignedDuration::from_secs(15);
 const HOLD_AGAIN: SignedDuration = SignedDuration::from_secs(5);

@@ -248,10 +248,10 @@ impl Watched {
 /// Findings, and interventions that are more than notes.
 pub fn count(changes: &[Change]) -> (usize, usize) {
     let found = changes.iter().filter_map(|change| match change {
-        Change::Found(found) => Some(found),
+        Change::Found(found) => Some(found.as_ref()),
         _ => None,
     });
-    let made = |found: &&Box<Found>| {
+    let made = |found: &&Found| {
         found.action.as_ref().is_some_and(|(_, action)| action.mode != InterventionMode::Record)
     };
     (found.clone().count(), found.filter(made).count())

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    ClearedBy, FindingId, FindingKind, Intervention, InterventionId, InterventionMode, InterventionState,
-    ProjectId, SandboxId, SteeringEffect, TaskId,
+    ClearedBy, FindingId, FindingKind, HeldReason, Intervention, InterventionId, InterventionMode,
+    InterventionState, ProjectId, SandboxId, SteeringEffect, TaskId,
 };
 use serde_json::json;
 
@@ -179,7 +179,7 @@ async fn respond(tx: &mut Tx, found: &Found, id: &InterventionId, action: &Actio
         action.intervention.as_str(),
         action.mode.as_str(),
         action.text.as_str(),
-        action.held.map(|held| held.as_str()),
+        action.held.map(HeldReason::as_str),
         state.as_str(),
         NAME,
         action.at,
@@ -213,7 +213,7 @@ async fn clear(
 ) -> Result<(), Error> {
     let sql = "UPDATE findings SET cleared_at = $2, cleared_by = $3 WHERE sandbox_id = $1 AND cleared_at IS NULL \
                AND (CAST($4 AS TEXT) IS NULL OR kind = $4) AND number < $5 RETURNING id, kind, number";
-    let values = params![sandbox_id, at, by.as_str(), kind.map(|kind| kind.as_str()), below];
+    let values = params![sandbox_id, at, by.as_str(), kind.map(FindingKind::as_str), below];
     for row in tx.returning(sql, values).await? {
         let told = json!({
             "finding_id": row.get::<String>("id")?, "kind": row.get::<String>("kind")?,
