@@ -65,8 +65,9 @@ impl Inside {
     }
 
     /// So many sandboxes work on tasks, on another machine.
-    pub async fn live(&self, count: usize) -> anyhow::Result<()> {
+    pub async fn live(&self, count: usize) -> anyhow::Result<Vec<SandboxId>> {
         self.pending(count as u64).await?;
+        let mut all = Vec::with_capacity(count);
         for begun in (0..count).step_by(TOGETHER) {
             let mut ids = Vec::with_capacity(TOGETHER);
             for _ in begun..count.min(begun + TOGETHER) {
@@ -74,14 +75,15 @@ impl Inside {
             }
             // One after the other for each of them, and for all of them at once.
             let mut lives = JoinSet::new();
-            for id in ids {
-                lives.spawn(bring_up(self.store.clone(), id));
+            for id in &ids {
+                lives.spawn(bring_up(self.store.clone(), id.clone()));
             }
             while let Some(up) = lives.join_next().await {
                 up??;
             }
+            all.extend(ids);
         }
-        Ok(())
+        Ok(all)
     }
 
     /// The sandbox that dispatch orders next.

@@ -1880,6 +1880,26 @@ export interface paths {
         patch: operations["tickets_update"];
         trace?: never;
     };
+    "/api/v1/tickets/{id}/diagnose": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Diagnose a ticket now
+         * @description A ticket that cannot go on is diagnosed by itself a minute after its last change; this does not wait.
+         */
+        post: operations["guardian_diagnose"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tokens": {
         parameters: {
             query?: never;
@@ -5833,7 +5853,10 @@ export interface operations {
         parameters: {
             query?: {
                 project_id?: components["schemas"]["ProjectId"];
-                /** @description Only those that are not over (or not dismissed), or only those that are. */
+                /**
+                 * @description Only those that are not over, or only those that are. A duplicate is over when somebody has dismissed it or one of its
+                 *     tasks has ended.
+                 */
                 open?: boolean;
                 /** @description How many at most. */
                 limit?: number;
@@ -5923,7 +5946,10 @@ export interface operations {
         parameters: {
             query?: {
                 project_id?: components["schemas"]["ProjectId"];
-                /** @description Only those that are not over (or not dismissed), or only those that are. */
+                /**
+                 * @description Only those that are not over, or only those that are. A duplicate is over when somebody has dismissed it or one of its
+                 *     tasks has ended.
+                 */
                 open?: boolean;
                 /** @description How many at most. */
                 limit?: number;
@@ -18272,6 +18298,99 @@ export interface operations {
             };
             /** @description The body is not said to be JSON */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_diagnose: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["TicketId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Diagnosis"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -21,7 +21,11 @@ use omoi_protocol::{
 use serde_json::{json, value::RawValue};
 use tokio::time::sleep;
 
-use crate::{demo::repository, project, verify_flow::log::Wrong};
+use crate::{
+    demo::{end, repository},
+    project,
+    verify_flow::log::Wrong,
+};
 
 /// Makes the same call until it is told that it goes in circles.
 const CIRCLES: &str = "scripted/circles";
@@ -29,6 +33,7 @@ const CIRCLES: &str = "scripted/circles";
 const LISTENS: &str = "scripted/steering";
 const POLICY: &str = "steering: on\n";
 const SAID: &str = "do you change the parser as well?";
+const REASON: &str = "monitoring is verified";
 
 const START_MAX: Duration = Duration::from_secs(120);
 const STEP_MAX: Duration = Duration::from_secs(60);
@@ -267,14 +272,15 @@ impl<'c> Scene<'c> {
         Ok(format!("{task} is {} again", again.status))
     }
 
-    /// Whatever is still under way is ended.
+    /// Whatever is still under way is ended, and what it left is kept: a sandbox outlives its server.
     pub async fn leave(&self) -> Result<()> {
-        let held = [&self.circles, &self.listens].into_iter().flatten().map(|(task, _)| task);
-        for task in held.chain(self.elsewhere.as_ref().map(|(_, task, _)| task)) {
+        for (_, sandbox) in [&self.circles, &self.listens].into_iter().flatten() {
+            end(self.client, sandbox, REASON).await?;
+        }
+        if let Some((_, task, _)) = &self.elsewhere {
             let now = self.client.task_get(task).await?.status;
             if matches!(now, TaskStatus::Pending | TaskStatus::Assigned | TaskStatus::Running) {
-                let reason = Reason { reason: Some("monitoring is verified".to_owned()) };
-                self.client.task_cancel(task, &reason).await?;
+                self.client.task_cancel(task, &Reason { reason: Some(REASON.to_owned()) }).await?;
             }
         }
         Ok(())

@@ -65,7 +65,7 @@ pub struct Findings {
 }
 
 /// One for each project with something under way, and one for all. `aligned` says how well a sandbox keeps to its goal, from
-/// 0 to 1, where somebody judges that; otherwise it is told by its conflicts.
+/// 0 to 1, where something was found; its conflicts count as well, and the worse of both is told.
 pub fn analyses(
     projects: &BTreeMap<ProjectId, Vec<Member>>,
     findings: &Findings,
@@ -82,7 +82,7 @@ pub fn analyses(
             let own = findings.conflicts.get(member.sandbox_id.as_str()).copied().unwrap_or(0);
             conflicts += own;
             let by_conflicts = coherence::alignment_by_conflicts(own, live.len().saturating_sub(1).max(own));
-            let alignment = aligned(&member.sandbox_id).unwrap_or(by_conflicts);
+            let alignment = aligned(&member.sandbox_id).unwrap_or(1.0).min(by_conflicts);
             let needs_steering = alignment < ALIGNED_FROM;
             agents.push(Agent { phase: member.phase.clone(), alignment, needs_steering });
         }

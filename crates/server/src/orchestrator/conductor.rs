@@ -9,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    ProjectId,
+    ProjectId, SandboxId,
     conductor::{Matrix, MatrixMember, MatrixPair, Side},
 };
 
@@ -122,8 +122,9 @@ impl Conductor {
             self.store.duplicate_keep(alike).await?
         };
         let findings = Findings { duplicates: kept.open, conflicts: self.store.conflict_counts().await? };
-        // Nobody judges alignment yet: whoever does says so here.
-        let analyses = analyses(&members, &findings, |_| None, self.clock.now());
+        let judged = self.store.alignments().await?;
+        let aligned = |sandbox: &SandboxId| judged.get(sandbox.as_str()).copied();
+        let analyses = analyses(&members, &findings, aligned, self.clock.now());
         if let Some(all) = analyses.last() {
             metrics::gauge!("omoi_coherence").set(all.coherence_score);
             metrics::gauge!("omoi_conflicts_open").set(f64::from(all.conflict_count));

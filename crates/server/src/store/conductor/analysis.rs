@@ -8,10 +8,13 @@ use omoi_protocol::{
 };
 
 use super::{
-    super::{Ask, Error, Store, value::params},
+    super::{
+        Ask, Error, Store,
+        value::{Row, params},
+    },
     duplicate::OPEN,
 };
-use crate::config;
+use crate::{config, domain::supervision::health};
 
 const KEPT: Duration = Duration::from_secs(48 * 3600);
 /// Projects that the status names.
@@ -81,6 +84,18 @@ impl Store {
                 open_conflicts: count("conflicts")?,
                 open_duplicates: count("duplicates")?,
             })
+        })
+        .await
+    }
+
+    /// How well sandboxes keep to their goals, by what the Guardian found; those with nothing open are not in it.
+    pub async fn alignments(&self) -> Result<std::collections::HashMap<String, f64>, Error> {
+        self.read(async |tx| {
+            let sql = "SELECT sandbox_id, CAST(sum(weight) AS BIGINT) AS weights FROM findings WHERE cleared_at IS NULL \
+                       GROUP BY sandbox_id";
+            let rows = tx.query(sql, params![]).await?;
+            let one = |row: &Row| Ok((row.get("sandbox_id")?, health::alignment(row.get("weights")?)));
+            rows.iter().map(one).collect()
         })
         .await
     }
