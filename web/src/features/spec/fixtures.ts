@@ -54,8 +54,7 @@ export function phaseDetail(phase: SpecPhase, change: Partial<PhaseDetail> = {})
 
 /** As a list tells of it. */
 export function specSummary(change: Partial<SpecSummary> = {}): SpecSummary {
-  const { phases, flow_phases, progress, items, duplicates, branch, ...spec } = specDetail()
-  return { ...spec, score: 0.86, ...change }
+  return { ...specDetail(), score: 0.86, ...change }
 }
 
 /** A task that is much like one which exists. */

@@ -44,8 +44,7 @@ export function TaskPage({ id, search, onSearch, onStarted }: Props) {
   const attempts = useQuery(taskAttempts(id))
   // Its own changes, and those of the sandbox that holds it and of the tasks that it waits for.
   const holder = task.data?.sandbox_id
-  const isWaiting = task.data?.status === 'pending' && task.data.unmet_dependencies > 0
-  const before = isWaiting ? task.data.dependencies.slice(0, LOOKED_AT) : []
+  const before = task.data?.status === 'pending' && task.data.unmet_dependencies > 0 ? task.data.dependencies.slice(0, LOOKED_AT) : []
   const ids = [id, ...(holder ? [holder] : []), ...before].join(' ')
   const filter = useMemo(() => ({ entityIds: ids.split(' '), eventTypes: CHANGES }), [ids])
   useFresh(filter, [id, ...before].map((one) => ['task', one]))
