@@ -71,9 +71,10 @@ test('is merged on demand before all is done, and a refusal is shown', async () 
   expect(changes.map(({ method, path }) => [method, path])).toEqual([['POST', '/specs/spec-1/branch']])
 })
 
-test('is not asked for twice while it is being made', async () => {
-  show({ branch: branch({ state: 'wanted', commit: null, merges: [] }) })
+test('is not asked for twice while it is being made, and shows no checks of what was there before', async () => {
+  show({ branch: branch({ state: 'wanted', check_task_id: 'task-old', check_status: 'completed' }) })
   expect(await screen.findByText('is being made')).toBeTruthy()
+  expect(screen.queryByText('completed')).toBeNull()
   expect(screen.queryByRole('button', { name: /Merge/ })).toBeNull()
 })
 

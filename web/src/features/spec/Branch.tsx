@@ -120,6 +120,8 @@ function Made({ spec, branch }: { spec: SpecDetail; branch: SpecBranch }) {
 
 /** Whether the project's checks pass on all of it. */
 function CheckState({ branch: { state, check_task_id, check_status } }: { branch: SpecBranch }) {
+  // What is made anew is to be checked anew.
+  if (state === 'wanted') return null
   if (check_task_id && check_status) {
     return (
       <span className="inline-flex items-center gap-1.5">
