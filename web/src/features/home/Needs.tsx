@@ -1,6 +1,7 @@
 import { Link } from '@tanstack/react-router'
 import { Clock, Coins, LockKeyhole, X, type LucideIcon } from 'lucide-react'
 import type { Spec, Task } from '../../api/types'
+import { conflictOf, conflictWords } from '../../parts/conflict'
 import { oneLine } from '../../ui/plain'
 import { Quiet } from '../../ui/Section'
 import { Ago } from '../../ui/Time'
@@ -33,7 +34,8 @@ export function needs(
     if (task.waiting_reason) found.push({ kind: 'budget', task, words: task.waiting_reason, since: task.updated_at })
   }
   for (const task of failed) {
-    const words = task.error_message ?? 'It failed, and no retry is left.'
+    const conflict = conflictOf(task)
+    const words = conflict ? conflictWords(conflict) : (task.error_message ?? 'It failed, and no retry is left.')
     found.push({ kind: 'failed', task, words, since: task.completed_at ?? task.updated_at })
   }
   return found.toSorted((a, b) => a.since.localeCompare(b.since))

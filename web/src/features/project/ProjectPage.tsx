@@ -13,6 +13,7 @@ import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
 import { projectOne, projectUpdate } from './queries'
 import { formOf, patchOf, type Form } from './settings'
+import { SpecGates } from './SpecGates'
 
 const CHANGES = { entityTypes: ['project'] }
 const TITLE_CHARS = 120
@@ -52,7 +53,12 @@ export function ProjectPage({ id }: { id: string }) {
     >
       {project.isPending && <Skeleton rows={8} label="Loading the project" />}
       {project.error && <ErrorPanel error={project.error} onRetry={() => void project.refetch()} />}
-      {project.data && <Settings key={id} project={project.data} />}
+      {project.data && (
+        <div className="flex max-w-180 flex-col gap-4 p-4">
+          <Settings key={id} project={project.data} />
+          <SpecGates key={`gates ${id}`} id={id} />
+        </div>
+      )}
     </Page>
   )
 }
@@ -93,7 +99,7 @@ function Settings({ project }: { project: Project }) {
   // What the form was filled from; a change that comes meanwhile does not overwrite what is typed.
   const [base, setBase] = useState(project)
   const [form, setForm] = useState(() => formOf(project))
-  const patch = patchOf(form, base)
+  const patch = patchOf(form, base, project.settings)
   const isChanged = Object.keys(patch).length > 0
   const adopt = (newer: Project) => {
     setBase(newer)
@@ -107,6 +113,8 @@ function Settings({ project }: { project: Project }) {
     },
   })
   const isStale = project.updated_at !== base.updated_at
+  // Where nothing is typed there is nothing to overwrite.
+  if (isStale && !isChanged && !save.isPending) adopt(project)
   const errors = errorsOf(save.error ? asProblem(save.error) : undefined, FIELDS)
 
   return (
@@ -115,9 +123,9 @@ function Settings({ project }: { project: Project }) {
         event.preventDefault()
         save.mutate()
       }}
-      className="flex max-w-180 flex-col gap-4 p-4"
+      className="flex flex-col gap-4"
     >
-      {isStale && (
+      {isStale && isChanged && (
         <p role="status" className="flex flex-wrap items-center gap-3 rounded-lg bg-warn-soft p-3 text-warn">
           Somebody has changed this project since.
           <Button onClick={() => adopt(project)}>Show it as it is now</Button>

@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
-import type { Project, ProjectPatch } from '../../api/types'
+import type { Project, ProjectPatch, SpecPhase } from '../../api/types'
 
 export function projectList() {
   return infiniteQueryOptions({
@@ -30,4 +30,17 @@ export function projectCreate(name: string, repository: string, branch: string) 
 
 export function projectUpdate(id: string, body: ProjectPatch) {
   return ask(api.PATCH('/api/v1/projects/{id}', { params: { path: { id } }, body }))
+}
+
+/** Which phases of its specs wait for a person, where a spec does not say. */
+export function projectGates(id: string) {
+  return queryOptions({
+    queryKey: ['projects', 'gates', id],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/projects/{id}/spec-gates', { params: { path: { id } }, signal })),
+  })
+}
+
+/** Null leaves it to Omoi. */
+export function projectGatesSet(id: string, gates: SpecPhase[] | null) {
+  return ask(api.PUT('/api/v1/projects/{id}/spec-gates', { params: { path: { id } }, body: { gates } }))
 }

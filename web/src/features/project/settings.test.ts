@@ -52,3 +52,10 @@ test('what is no number is left to the server to refuse', () => {
   const patch = patchOf({ ...formOf(FULL), budget_usd: 'much', max_concurrent: 'all' }, FULL)
   expect([patch.settings?.budget_usd, patch.max_concurrent]).toEqual(['much', 'all'])
 })
+
+test('what somebody else set meanwhile stays', () => {
+  const form = { ...formOf(FULL), model: 'other' }
+  const newest = { ...FULL.settings, spec: { gates: ['design'] } }
+  expect(patchOf(form, FULL, newest)).toEqual({ settings: { ...newest, model: 'other' } })
+  expect(patchOf(formOf(FULL), FULL, newest)).toEqual({})
+})

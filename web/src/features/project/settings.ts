@@ -39,8 +39,8 @@ export function formOf({ name, repository_url, default_branch, max_concurrent, s
   }
 }
 
-/** Only what differs, so that nobody's change beside this one is undone. */
-export function patchOf(form: Form, project: Project): ProjectPatch {
+/** Only what differs from what the form was filled from; `newest` is what it is put into, so that nobody's change beside it is undone. */
+export function patchOf(form: Form, project: Project, newest = project.settings): ProjectPatch {
   const old = formOf(project)
   const patch: ProjectPatch = {}
   for (const key of ['name', 'repository_url', 'default_branch'] as const) {
@@ -49,7 +49,7 @@ export function patchOf(form: Form, project: Project): ProjectPatch {
   if (form.max_concurrent !== old.max_concurrent) {
     patch.max_concurrent = form.max_concurrent.trim() ? (number(form.max_concurrent) as number) : null
   }
-  const settings: Record<string, unknown> = { ...project.settings }
+  const settings: Record<string, unknown> = { ...newest }
   const put = (key: string, value: unknown, isEmpty: boolean) => {
     if (isEmpty) delete settings[key]
     else settings[key] = value
@@ -67,7 +67,7 @@ export function patchOf(form: Form, project: Project): ProjectPatch {
     const checks = lines(form.checks).map((text) => check(text, checksOf(project.settings)))
     put('checks', checks, checks.length === 0)
   }
-  if (JSON.stringify(settings) !== JSON.stringify(project.settings)) patch.settings = settings
+  if (JSON.stringify(settings) !== JSON.stringify(newest)) patch.settings = settings
   return patch
 }
 

@@ -11,7 +11,7 @@ import { Section } from '../../ui/Section'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
 import { ApproveDialog, ChangesDialog, RedoDialog } from './decisions'
-import { afterApproval, score, SCORE_MIN, TITLES } from './phase'
+import { afterApproval, score, TITLES } from './phase'
 import { specExecute, type Seen } from './queries'
 
 type Decision = 'approve' | 'changes' | 'redo'
@@ -37,7 +37,7 @@ export function Gate({ spec, phase }: { spec: SpecDetail; phase: SpecPhase }) {
     <Section title="Gate" aside={last && <State state={last.state} />}>
       <div className="flex flex-col gap-3 px-3 py-2">
         <Words spec={spec} phase={phase} last={last} />
-        {last && <Judgement last={last} />}
+        {last && <Judgement last={last} threshold={spec.threshold} />}
         {mayAct && <Start spec={spec} phase={phase} />}
         {(mayApprove || mayChange) && (
           <div className="flex flex-wrap gap-2">
@@ -106,11 +106,11 @@ function stateWords(last: PhaseAttempt) {
 }
 
 /** The score, and the reasons for it. */
-function Judgement({ last }: { last: PhaseAttempt }) {
+function Judgement({ last, threshold }: { last: PhaseAttempt; threshold: number }) {
   if (typeof last.score !== 'number') return null
   return (
     <>
-      <Score value={last.score} />
+      <Score value={last.score} threshold={threshold} />
       {last.findings.length === 0 ? (
         <p className="flex items-center gap-1.5 text-ok">
           <Check size={14} aria-hidden /> Nothing was found wrong.
@@ -126,8 +126,8 @@ function Judgement({ last }: { last: PhaseAttempt }) {
   )
 }
 
-function Score({ value }: { value: number }) {
-  const isEnough = value >= SCORE_MIN
+function Score({ value, threshold }: { value: number; threshold: number }) {
+  const isEnough = value >= threshold
   return (
     <div className="flex items-center gap-3">
       <span className={`text-lg font-semibold tabular-nums ${isEnough ? 'text-ok' : 'text-bad'}`}>{score(value)}</span>
@@ -137,13 +137,13 @@ function Score({ value }: { value: number }) {
         aria-valuemin={0}
         aria-valuemax={1}
         aria-valuenow={value}
-        aria-valuetext={`${score(value)} of 1, needs ${score(SCORE_MIN)}`}
+        aria-valuetext={`${score(value)} of 1, needs ${score(threshold)}`}
         className="relative h-2 min-w-16 flex-1 rounded-full bg-sunken"
       >
         <div className={`h-2 rounded-full ${isEnough ? 'bg-ok' : 'bg-bad'}`} style={{ width: `${value * 100}%` }} />
-        <div className="absolute -top-1 h-4 w-0.5 bg-fg" style={{ left: `${SCORE_MIN * 100}%` }} />
+        <div className="absolute -top-1 h-4 w-0.5 bg-fg" style={{ left: `${threshold * 100}%` }} />
       </div>
-      <span className="text-xs text-muted tabular-nums">needs {score(SCORE_MIN)}</span>
+      <span className="text-xs text-muted tabular-nums">needs {score(threshold)}</span>
     </div>
   )
 }

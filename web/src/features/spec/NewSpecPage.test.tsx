@@ -22,7 +22,7 @@ function show(answer: Answer) {
 }
 
 test('an idea is written down in the project that was open, and nothing runs yet', async () => {
-  const { onDone, changes } = show(() => specDetail())
+  const { onDone, changes } = show(({ method }) => (method === 'POST' ? specDetail() : undefined))
   const [title] = await screen.findAllByLabelText(/^Title/)
   if (!title) throw new Error('no title')
   const button = screen.getByRole<HTMLButtonElement>('button', { name: 'Write it down' })
@@ -48,4 +48,23 @@ test('files that were written elsewhere are sent by their names, and a refusal n
     body: { project_id: 'prj-2', files: { 'requirements.md': '# R', 'tasks.md': '# T' } },
   })
   expect(onDone).not.toHaveBeenCalled()
+})
+
+test('its gates are those of the project, unless the spec says them itself', async () => {
+  const { onDone, changes } = show(({ method, path }) => {
+    if (path === '/projects/prj-2/spec-gates') return { gates: ['design'], effective: ['design'] }
+    return method === 'POST' ? specDetail() : undefined
+  })
+  const usual = await screen.findByRole('checkbox', { name: 'As the project says: Design' })
+  await userEvent.click(usual)
+  expect(screen.getByRole<HTMLInputElement>('checkbox', { name: 'Design' }).checked).toBe(true)
+  await userEvent.click(screen.getByRole('checkbox', { name: 'Tasks' }))
+  const [title] = screen.getAllByLabelText(/^Title/)
+  if (!title) throw new Error('no title')
+  await userEvent.type(title, 'Replay')
+  await userEvent.selectOptions(screen.getByLabelText('Way'), 'bugfix')
+  expect(screen.queryByRole('checkbox', { name: 'Design' })).toBeNull()
+  await userEvent.click(screen.getByRole('button', { name: 'Write it down' }))
+  await waitFor(() => expect(onDone).toHaveBeenCalledWith('spec-1'))
+  expect(changes()[0]?.body).toMatchObject({ flow: 'bugfix', gates: ['tasks'] })
 })

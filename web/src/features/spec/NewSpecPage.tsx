@@ -3,14 +3,16 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { asProblem } from '../../api/problem'
 import { errorsOf } from '../../api/refusal'
-import type { Project, SpecFlow } from '../../api/types'
+import type { Project, SpecFlow, SpecPhase } from '../../api/types'
+import { GateChoice } from '../../parts/GateChoice'
+import { phaseNames, PHASES } from '../../parts/phases'
 import { Button } from '../../ui/Button'
 import { AreaField, SelectField, TextField } from '../../ui/Field'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { Section } from '../../ui/Section'
 import { Import } from './Import'
-import { projectChoice, specCreate } from './queries'
+import { projectChoice, projectGates, specCreate } from './queries'
 
 const FLOWS: Record<SpecFlow, string> = {
   full: 'Full: explore, PRD, requirements, design, tasks',
@@ -18,7 +20,9 @@ const FLOWS: Record<SpecFlow, string> = {
   bugfix: 'Bugfix: reproduce, cause, fix, guard',
 }
 const FLOW_WORDS = Object.keys(FLOWS) as SpecFlow[]
-const FIELDS = ['project_id', 'title', 'description', 'flow'] as const
+const FIELDS = ['project_id', 'title', 'description', 'flow', 'gates'] as const
+/** Small changes begin with their tasks. */
+const SHORT: readonly SpecPhase[] = ['tasks', 'sync']
 
 type Props = { project: string | undefined; onDone: (spec: string) => void }
 
@@ -53,8 +57,12 @@ function Write({ projects, wanted, onDone }: FormProps) {
   const [title, setTitle] = useState('')
   const [description, setDescription] = useState('')
   const [flow, setFlow] = useState<SpecFlow>('full')
+  /** Nothing where the project decides. */
+  const [gates, setGates] = useState<SpecPhase[]>()
+  const phases = flow === 'full' ? PHASES : SHORT
+  const own = gates && { gates: phases.filter((phase) => gates.includes(phase)) }
   const create = useMutation({
-    mutationFn: () => specCreate({ project_id: project, title: title.trim(), description: description.trim(), flow }),
+    mutationFn: () => specCreate({ project_id: project, title: title.trim(), description: description.trim(), flow, ...own }),
     onSuccess: (spec) => onDone(spec.id),
   })
   const errors = errorsOf(create.error ? asProblem(create.error) : undefined, FIELDS)
@@ -98,6 +106,7 @@ function Write({ projects, wanted, onDone }: FormProps) {
             error={errors.at('flow')}
             options={FLOW_WORDS.map((word) => ({ value: word, label: FLOWS[word] }))}
           />
+          <Gates project={project} phases={phases} chosen={gates} error={errors.at('gates')} onChange={setGates} />
         </fieldset>
         <div>
           <Button look="main" type="submit" disabled={create.isPending || title.trim() === ''}>
@@ -107,5 +116,35 @@ function Write({ projects, wanted, onDone }: FormProps) {
         </div>
       </form>
     </Section>
+  )
+}
+
+type GatesProps = {
+  project: string
+  phases: readonly SpecPhase[]
+  chosen: SpecPhase[] | undefined
+  error: string | undefined
+  onChange: (chosen: SpecPhase[] | undefined) => void
+}
+
+/** As the project says, unless this spec is to say it itself. */
+function Gates({ project, phases, chosen, error, onChange }: GatesProps) {
+  const { data } = useQuery({ ...projectGates(project), enabled: project !== '' })
+  const usual = data?.effective.filter((phase) => phases.includes(phase))
+  return (
+    <div className="flex flex-col gap-1">
+      <p className="font-medium">Waits for a person at</p>
+      <label className="flex min-h-7 items-center gap-1.5">
+        <input
+          type="checkbox"
+          checked={chosen === undefined}
+          onChange={(event) => onChange(event.target.checked ? undefined : (usual ?? []))}
+          className="size-4 accent-(--accent)"
+        />
+        As the project says{usual && `: ${phaseNames(usual)}`}
+      </label>
+      {chosen && <GateChoice legend="Phases that wait for a person" phases={phases} chosen={chosen} onChange={onChange} />}
+      {error && <p className="untrusted text-xs text-bad">{error}</p>}
+    </div>
   )
 }

@@ -6,6 +6,8 @@ import { Button } from '../../ui/Button'
 import { Markdown } from '../../ui/Markdown'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { Quiet, Section } from '../../ui/Section'
+import { Branch } from './Branch'
+import { Duplicates } from './Duplicates'
 import { Edit } from './Edit'
 import { nextPhase, TITLES } from './phase'
 import { specPhase } from './queries'
@@ -32,6 +34,8 @@ export function Output({ spec, phase, search, onSearch }: Props) {
   const mayEdit = who?.role !== 'viewer' && spec.status !== 'executing' && !spec.archived && search.attempt === undefined
   return (
     <>
+      {(phase === 'tasks' || phase === 'sync') && <Duplicates spec={spec} />}
+      {phase === 'sync' && <Branch spec={spec} />}
       {phase === 'sync' && <Coverage id={spec.id} />}
       <Section
         title={TITLES[phase]}

@@ -1,18 +1,20 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useSession } from '../../api/session'
-import type { Project, Spec, SpecStatus } from '../../api/types'
+import type { Project, SpecStatus, SpecSummary } from '../../api/types'
 import { useFresh } from '../../app/live'
 import { usd } from '../../ui/amount'
 import { Button } from '../../ui/Button'
+import { Menu } from '../../ui/Menu'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Table, type Heading } from '../../ui/Table'
 import { Ago } from '../../ui/Time'
+import { mayArchive, useArchive } from './archive'
 import { score, TITLES } from './phase'
-import { projectChoice, specList, specOne } from './queries'
+import { projectChoice, specList } from './queries'
 import { SPEC_STATUSES, type SpecListSearch } from './search'
 
 const HEADINGS: Heading[] = [
@@ -23,6 +25,7 @@ const HEADINGS: Heading[] = [
   { label: 'Cost', from: 'md' },
   { label: 'Project', from: 'md' },
   { label: 'Changed', from: 'md' },
+  { label: 'Actions', isHidden: true },
 ]
 
 const CHANGES = { entityTypes: ['spec'] }
@@ -36,9 +39,9 @@ export function SpecListPage({ search, onSearch }: Props) {
   const who = useSession()
   const list = useInfiniteQuery(specList(search))
   const projects = useQuery(projectChoice())
-  useFresh(CHANGES, [['specs'], ['spec']])
+  useFresh(CHANGES, [['specs']])
   const specs = list.data?.pages.flatMap((page) => page.items) ?? []
-  const isFiltered = search.project !== undefined || search.status !== undefined
+  const isFiltered = search.project !== undefined || search.status !== undefined || search.archived === true
   const mayMake = who?.role !== 'viewer'
 
   return (
@@ -58,7 +61,7 @@ export function SpecListPage({ search, onSearch }: Props) {
       {list.isPending && <Skeleton rows={6} label="Loading specs" />}
       {list.error && <ErrorPanel error={list.error} onRetry={() => void list.refetch()} />}
       {list.data && specs.length === 0 && (
-        <Empty title={isFiltered ? 'No spec is like that.' : 'No spec yet.'}>
+        <Empty title={emptyWords(search, isFiltered)}>
           {isFiltered ? (
             <Button onClick={() => onSearch({})}>Show all specs</Button>
           ) : (
@@ -73,7 +76,7 @@ export function SpecListPage({ search, onSearch }: Props) {
           )}
         </Empty>
       )}
-      {specs.length > 0 && <SpecTable specs={specs} projects={projects.data?.items ?? []} />}
+      {specs.length > 0 && <SpecTable specs={specs} projects={projects.data?.items ?? []} mayAct={mayMake} />}
       {list.hasNextPage && (
         <div className="p-3">
           <Button disabled={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>
@@ -83,6 +86,11 @@ export function SpecListPage({ search, onSearch }: Props) {
       )}
     </Page>
   )
+}
+
+function emptyWords({ archived, project, status }: SpecListSearch, isFiltered: boolean): string {
+  if (archived && !project && !status) return 'No spec is archived.'
+  return isFiltered ? 'No spec is like that.' : 'No spec yet.'
 }
 
 const SELECT = 'h-7 max-w-50 rounded border border-line-strong bg-surface px-1 text-fg'
@@ -118,23 +126,33 @@ function Filters({ search, projects, onSearch }: Props & { projects: Project[] }
           ))}
         </select>
       </label>
+      <label className="flex min-h-7 items-center gap-1.5 text-muted">
+        <input
+          type="checkbox"
+          checked={search.archived === true}
+          onChange={(event) => onSearch({ ...search, archived: event.target.checked || undefined })}
+          className="size-4 accent-(--accent)"
+        />
+        Archived
+      </label>
     </>
   )
 }
 
-function SpecTable({ specs, projects }: { specs: Spec[]; projects: Project[] }) {
+type TableProps = { specs: SpecSummary[]; projects: Project[]; mayAct: boolean }
+
+function SpecTable({ specs, projects, mayAct }: TableProps) {
   return (
     <Table headings={HEADINGS}>
       {specs.map((spec) => (
-        <Row key={spec.id} spec={spec} project={projects.find(({ id }) => id === spec.project_id)?.name} />
+        <Row key={spec.id} spec={spec} project={projects.find(({ id }) => id === spec.project_id)?.name} mayAct={mayAct} />
       ))}
     </Table>
   )
 }
 
-function Row({ spec, project }: { spec: Spec; project: string | undefined }) {
-  const { data } = useQuery(specOne(spec.id))
-  const at = data?.phases.find(({ phase }) => phase === spec.current_phase)
+function Row({ spec, project, mayAct }: { spec: SpecSummary; project: string | undefined; mayAct: boolean }) {
+  const archive = useArchive(spec)
   return (
     <tr className="border-b border-line align-top hover:bg-raised">
       <td className="px-4 py-1.5">
@@ -149,15 +167,17 @@ function Row({ spec, project }: { spec: Spec; project: string | undefined }) {
         {spec.status === 'failed' && spec.last_error && (
           <p className="untrusted text-xs text-bad">{oneLine(spec.last_error, ERROR_CHARS)}</p>
         )}
+        {archive.error && <p className="untrusted text-xs text-bad">{oneLine(archive.error.message, ERROR_CHARS)}</p>}
+        <p className="text-xs text-muted tabular-nums md:hidden">
+          {typeof spec.score === 'number' && `score ${score(spec.score)} · `}
+          {usd(spec.cost_usd)}
+        </p>
       </td>
-      <td className="hidden px-2 py-1.5 whitespace-nowrap text-muted md:table-cell">
-        {TITLES[spec.current_phase]}
-        {data && <span className="ml-2 text-xs tabular-nums">{data.progress} %</span>}
-      </td>
+      <td className="hidden px-2 py-1.5 whitespace-nowrap text-muted md:table-cell">{TITLES[spec.current_phase]}</td>
       <td className="hidden px-2 py-1.5 text-muted tabular-nums md:table-cell">
-        {typeof at?.score === 'number' ? score(at.score) : '–'}
+        {typeof spec.score === 'number' ? score(spec.score) : '–'}
       </td>
-      <td className="hidden px-2 py-1.5 text-muted tabular-nums md:table-cell">{data ? usd(data.cost_usd) : '–'}</td>
+      <td className="hidden px-2 py-1.5 text-muted tabular-nums md:table-cell">{usd(spec.cost_usd)}</td>
       <td className="hidden px-2 py-1.5 md:table-cell">
         {spec.project_id ? (
           <Link to="/projects/$id" params={{ id: spec.project_id }} className="untrusted text-accent hover:underline">
@@ -169,6 +189,14 @@ function Row({ spec, project }: { spec: Spec; project: string | undefined }) {
       </td>
       <td className="hidden px-2 py-1.5 text-muted md:table-cell">
         <Ago at={spec.updated_at} />
+      </td>
+      <td className="px-2 py-1">
+        {mayAct && mayArchive(spec) && (
+          <Menu
+            label={`Actions for ${oneLine(spec.title, 60)}`}
+            items={[{ label: spec.archived ? 'Bring back' : 'Archive', onChoose: () => archive.mutate() }]}
+          />
+        )}
       </td>
     </tr>
   )

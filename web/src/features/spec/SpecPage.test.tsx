@@ -5,7 +5,7 @@ import { describe, expect, test, vi } from 'vitest'
 import type { LiveEvent, PhaseDetail, Role, SpecDetail } from '../../api/types'
 import { frame, liveEvent } from '../../test/fakes'
 import { refused, serve, showPage, type Asked } from '../../test/page'
-import { attempt, phaseDetail, REQUIREMENTS, specDetail } from './fixtures'
+import { attempt, duplicate, phaseDetail, REQUIREMENTS, specDetail } from './fixtures'
 import type { SpecSearch } from './search'
 import { SpecPage } from './SpecPage'
 
@@ -284,4 +284,60 @@ test('lives by the stream: a sandbox that works is shown, and a judged phase is 
   isJudged = true
   await tell(liveEvent(2, { entity_type: 'spec', entity_id: 'spec-1', event_type: 'SPEC_PHASE_JUDGED', seq: null }))
   expect(await screen.findByRole('button', { name: 'Approve and go on to Design' })).toBeTruthy()
+})
+
+test('the score is held against what the server asks for', async () => {
+  show({ spec: () => specDetail({ threshold: 0.9 }) })
+  expect((await screen.findByRole('meter', { name: 'Score' })).getAttribute('aria-valuetext')).toBe('0.86 of 1, needs 0.90')
+  expect(screen.getByText('needs 0.90')).toBeTruthy()
+})
+
+describe('the gates of a spec', () => {
+  test('are chosen of the version that was seen, and gates that its flow has not stay', async () => {
+    const quick = { flow: 'quick', flow_phases: ['tasks', 'sync'], gates: ['design'] } as const
+    const changes = show({
+      spec: () => specDetail({ ...quick, flow_phases: [...quick.flow_phases], gates: [...quick.gates], current_phase: 'tasks', phases: [] }),
+    })
+    await userEvent.click(await screen.findByRole('button', { name: 'Choose' }))
+    const save = screen.getByRole<HTMLButtonElement>('button', { name: 'Save' })
+    expect(save.disabled).toBe(true)
+    expect(screen.queryByRole('checkbox', { name: 'Design' })).toBeNull()
+    await userEvent.click(screen.getByRole('checkbox', { name: 'Tasks' }))
+    await userEvent.click(save)
+    await waitFor(() => expect(changes()).toHaveLength(1))
+    expect(changes()[0]).toMatchObject({ method: 'PATCH', path: '/specs/spec-1', body: { version: 5, gates: ['tasks', 'design'] } })
+    await waitFor(() => expect(screen.queryByRole('button', { name: 'Save' })).toBeNull())
+  })
+
+  test('are kept as they were ticked when the server refuses them', async () => {
+    show({ change: () => refused(409, 'version_conflict', 'version 6 is newer') })
+    await userEvent.click(await screen.findByRole('button', { name: 'Choose' }))
+    await userEvent.click(screen.getByRole('checkbox', { name: 'Design' }))
+    await userEvent.click(screen.getByRole('button', { name: 'Save' }))
+    expect((await screen.findByRole('alert')).textContent).toContain('version 6 is newer')
+    expect(screen.getByRole<HTMLInputElement>('checkbox', { name: 'Design' }).checked).toBe(false)
+  })
+
+  test('are shown to viewers and not theirs to choose', async () => {
+    show({ role: 'viewer' })
+    expect(await screen.findByText('Requirements and Design')).toBeTruthy()
+    expect(screen.queryByRole('button', { name: /Choose|Archive/ })).toBeNull()
+  })
+})
+
+test('an archived spec says so, is changed by nobody, and is brought back', async () => {
+  let archived = true
+  const changes = show({ spec: () => specDetail({ archived }), change: () => void (archived = false) })
+  expect(await screen.findByText(/It is archived/)).toBeTruthy()
+  expect(screen.queryByRole('button', { name: /Approve|Ask for changes|Edit by hand|Redo|Choose/ })).toBeNull()
+  await userEvent.click(screen.getByRole('button', { name: 'Bring back' }))
+  expect(await screen.findByRole('button', { name: 'Archive' })).toBeTruthy()
+  expect(screen.queryByText(/It is archived/)).toBeNull()
+  expect(changes()[0]).toMatchObject({ method: 'PATCH', body: { version: 5, archived: false } })
+})
+
+test('tasks that may exist already are told of on other phases, with a way to decide', async () => {
+  show({ spec: () => specDetail({ duplicates: [duplicate('TSK-001', 'task-old')] }) })
+  expect(await screen.findByText(/1 task may exist already/)).toBeTruthy()
+  expect(screen.getByRole('link', { name: 'Decide about it' })).toBeTruthy()
 })

@@ -2,17 +2,23 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
 import { Problem } from '../../api/problem'
-import type { LiveEvent, SpecDetail } from '../../api/types'
+import { useSession } from '../../api/session'
+import type { LiveEvent, SpecDetail, SpecPhase } from '../../api/types'
+import { usePageActions } from '../../app/actions'
 import { useLive, useRefetch } from '../../app/live'
-import { usd } from '../../ui/amount'
+import { count, usd } from '../../ui/amount'
+import { Button } from '../../ui/Button'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine, plain, shortId } from '../../ui/plain'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
+import { mayArchive, useArchive } from './archive'
 import { Comments } from './Comments'
+import { openDuplicates } from './duplicates'
 import { Export } from './Export'
 import { Gate } from './Gate'
+import { Gates } from './Gates'
 import { Live } from './Live'
 import { Output } from './Output'
 import { shownPhase } from './phase'
@@ -23,6 +29,7 @@ import type { SpecSearch } from './search'
 import { Versions } from './Versions'
 
 const TITLE_CHARS = 160
+const ERROR_CHARS = 160
 /** More than these are not followed one by one; the spec tells when all of them are done. */
 const TASKS_FOLLOWED_MAX = 200
 
@@ -52,12 +59,26 @@ export function SpecPage({ id, search, onSearch }: Props) {
     )
   }
   return (
-    <Page title={spec.data ? oneLine(spec.data.title, TITLE_CHARS) : 'Spec'} aside={spec.data && <Facts spec={spec.data} />}>
+    <Page
+      title={spec.data ? oneLine(spec.data.title, TITLE_CHARS) : 'Spec'}
+      aside={
+        spec.data && (
+          <>
+            <Facts spec={spec.data} />
+            <ArchiveButton spec={spec.data} />
+          </>
+        )
+      }
+    >
       {spec.isPending && <Skeleton rows={8} label="Loading the spec" />}
       {spec.error && <ErrorPanel error={spec.error} onRetry={() => void spec.refetch()} />}
       {spec.data && phase && (
         <div className="flex flex-col gap-4 p-4">
           <Rail spec={spec.data} chosen={phase} doing={now.at(-1)?.words} />
+          {spec.data.archived && (
+            <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">It is archived: lists leave it out, and nothing of it is changed.</p>
+          )}
+          <Undecided spec={spec.data} phase={phase} />
           <Idea spec={spec.data} />
           {/* On a narrow screen what has to be decided comes first, and what happened last. */}
           <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(20rem,24rem)] lg:grid-rows-[auto_1fr]">
@@ -75,6 +96,7 @@ export function SpecPage({ id, search, onSearch }: Props) {
             <div className="flex min-w-0 flex-col gap-4 lg:col-start-2">
               {last && <Live last={last} acts={acts} />}
               <Comments id={id} phase={phase} isBegun={last !== undefined} />
+              <Gates spec={spec.data} />
               <Export id={id} isBegun={spec.data.phases.length > 0} />
             </div>
           </div>
@@ -105,8 +127,9 @@ function useSpecStream(id: string, spec: SpecDetail | undefined, hear: (event: L
 export function followed(id: string, spec: SpecDetail | undefined): string[] {
   const running = spec?.phases.filter(({ state }) => state === 'running') ?? []
   const work = running.flatMap(({ task_id, sandbox_id }) => [task_id, sandbox_id])
+  const check = spec?.branch?.check_task_id
   const tasks = spec?.items.map(({ task_id }) => task_id).slice(0, TASKS_FOLLOWED_MAX) ?? []
-  return [...new Set([id, ...work, ...tasks].filter((one): one is string => Boolean(one)))]
+  return [...new Set([id, ...work, check, ...tasks].filter((one): one is string => Boolean(one)))]
 }
 
 function Facts({ spec }: { spec: SpecDetail }) {
@@ -132,6 +155,42 @@ function Facts({ spec }: { spec: SpecDetail }) {
       <span>
         changed <Ago at={spec.updated_at} />
       </span>
+    </p>
+  )
+}
+
+/** Puts it away, or brings it back. */
+function ArchiveButton({ spec }: { spec: SpecDetail }) {
+  const who = useSession()
+  const archive = useArchive(spec)
+  const isOffered = who?.role !== 'viewer' && mayArchive(spec)
+  const label = spec.archived ? 'Bring back' : 'Archive'
+  usePageActions(isOffered ? [{ label: `${label} this spec`, run: () => archive.mutate() }] : [])
+  if (!isOffered) return null
+  return (
+    <>
+      <Button disabled={archive.isPending} onClick={() => archive.mutate()}>
+        {label}
+      </Button>
+      {archive.error && (
+        <span role="alert" className="untrusted text-bad">
+          {oneLine(archive.error.message, ERROR_CHARS)}
+        </span>
+      )}
+    </>
+  )
+}
+
+/** Tasks that wait for a decision are told of on every phase; it is made where they are. */
+function Undecided({ spec, phase }: { spec: SpecDetail; phase: SpecPhase }) {
+  const open = openDuplicates(spec).length
+  if (open === 0 || phase === 'tasks' || phase === 'sync') return null
+  return (
+    <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">
+      {count(open, 'task')} may exist already.{' '}
+      <Link to="/specs/$id" params={{ id: spec.id }} search={{ phase: 'sync' }} className="underline">
+        Decide about {open === 1 ? 'it' : 'them'}
+      </Link>
     </p>
   )
 }

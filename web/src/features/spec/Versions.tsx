@@ -58,6 +58,8 @@ const CAUSES: Record<string, string> = {
   synced: 'made its tasks',
   completed: 'completed',
   failed: 'failed',
+  archived: 'archived it',
+  duplicate_decided: 'decided about a task that may exist already',
 }
 
 type RowProps = { id: string; version: SpecVersion; before: SpecVersion | undefined; isChosen: boolean; onChoose: () => void }

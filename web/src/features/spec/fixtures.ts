@@ -1,6 +1,6 @@
 // A spec for tests: its requirements wait for a person, two phases before them passed.
 
-import type { PhaseAttempt, PhaseDetail, SpecDetail, SpecPhase } from '../../api/types'
+import type { PhaseAttempt, PhaseDetail, SpecDetail, SpecDuplicate, SpecPhase, SpecSummary } from '../../api/types'
 
 export function attempt(phase: SpecPhase, change: Partial<PhaseAttempt> = {}): PhaseAttempt {
   return {
@@ -50,6 +50,28 @@ export function specDetail(change: Partial<SpecDetail> = {}): SpecDetail {
 
 export function phaseDetail(phase: SpecPhase, change: Partial<PhaseDetail> = {}): PhaseDetail {
   return { ...attempt(phase), attempts: [1], output: null, markdown: null, comments: [], ...change }
+}
+
+/** As a list tells of it. */
+export function specSummary(change: Partial<SpecSummary> = {}): SpecSummary {
+  return { ...specDetail(), score: 0.86, ...change }
+}
+
+/** A task that is much like one which exists. */
+export function duplicate(symbol: string, existing: string, change: Partial<SpecDuplicate> = {}): SpecDuplicate {
+  return {
+    symbol,
+    task_id: `task-${symbol}`,
+    title: `Own ${symbol}`,
+    existing_task_id: existing,
+    existing_title: `Old ${existing}`,
+    existing_status: 'pending',
+    similarity: 0.9,
+    decision: null,
+    decided_by: null,
+    decided_at: null,
+    ...change,
+  }
 }
 
 export const REQUIREMENTS = {

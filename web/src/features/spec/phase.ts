@@ -1,18 +1,9 @@
 // The phases of a spec in words: what they are called, how far each is, and what a decision about one leads to.
 
 import type { PhaseAttempt, SpecDetail, SpecPhase } from '../../api/types'
+import { listed, TITLES } from '../../parts/phases'
 
-/** What an output has to reach. */
-export const SCORE_MIN = 0.7
-
-export const TITLES: Record<SpecPhase, string> = {
-  explore: 'Explore',
-  prd: 'PRD',
-  requirements: 'Requirements',
-  design: 'Design',
-  tasks: 'Tasks',
-  sync: 'Sync',
-}
+export { TITLES }
 
 export type Step = { phase: SpecPhase; isGate: boolean; last: PhaseAttempt | undefined }
 
@@ -65,10 +56,6 @@ export function staleWords(spec: SpecDetail, phase: SpecPhase): string {
   if (later.length === 0) return 'No later phase was begun, so none becomes stale.'
   const are = later.length === 1 ? 'becomes stale and is' : 'become stale and are'
   return `${listed(later)} ${are} redone.${spec.items.length > 0 ? ' Tasks that were made stay as they are.' : ''}`
-}
-
-export function listed(words: readonly string[]): string {
-  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 }
 
 export function score(value: number): string {

@@ -2,23 +2,22 @@
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
-import type { Project, Spec, SpecFiles, SpecFlow, SpecLayout, SpecPhase, SpecVersion } from '../../api/types'
+import type { Project, SpecFiles, SpecFlow, SpecLayout, SpecPhase, SpecSummary, SpecVersion } from '../../api/types'
 import type { SpecListSearch } from './search'
 
 type List<T> = { items: T[]; next?: string | null }
 
-/** Scores and costs are told of one spec alone, so that each row asks for its own. */
-const ROWS = 25
+const ROWS = 50
 const PROJECTS = 500
 const VERSIONS = 50
 const EVENTS = 20
 
-export function specList({ project, status }: SpecListSearch) {
+export function specList({ project, status, archived = false }: SpecListSearch) {
   return infiniteQueryOptions({
-    queryKey: ['specs', { project, status }],
-    queryFn: ({ pageParam, signal }): Promise<List<Spec>> => {
+    queryKey: ['specs', { project, status, archived }],
+    queryFn: ({ pageParam, signal }): Promise<List<SpecSummary>> => {
       const query = {
-        archived: false,
+        archived,
         limit: ROWS,
         ...(project && { project_id: project }),
         ...(status && { status }),
@@ -98,6 +97,14 @@ export function lastEvents(sandbox: string) {
   })
 }
 
+/** Which phases of a project's specs wait for a person, where a spec does not say. */
+export function projectGates(project: string) {
+  return queryOptions({
+    queryKey: ['projects', 'gates', project],
+    queryFn: ({ signal }) => ask(api.GET('/api/v1/projects/{id}/spec-gates', { params: { path: { id: project } }, signal })),
+  })
+}
+
 export type NewSpecBody = { project_id: string; title: string; description: string; flow: SpecFlow; gates?: SpecPhase[] }
 
 export function specCreate(body: NewSpecBody) {
@@ -125,6 +132,38 @@ export function specRequestChanges({ id, version, phase }: Seen, comment: string
 export function specEdit({ id, version, phase }: Seen, output: Record<string, unknown>, comment: string) {
   const params = { path: { id, phase } }
   return ask(api.PUT('/api/v1/specs/{id}/phases/{phase}', { params, body: { version, output, comment } }))
+}
+
+/** The phases of a spec that wait for a person, from the version on that was seen. */
+export function specGates(id: string, version: number, gates: SpecPhase[]) {
+  return ask(api.PATCH('/api/v1/specs/{id}', { params: { path: { id } }, body: { version, gates } }))
+}
+
+export function specArchive(id: string) {
+  return ask(api.POST('/api/v1/specs/{id}/archive', { params: { path: { id } } }))
+}
+
+/** Whatever has become of it meanwhile. */
+export async function specBringBack(id: string) {
+  const params = { path: { id } }
+  const { version } = await ask(api.GET('/api/v1/specs/{id}', { params }))
+  return ask(api.PATCH('/api/v1/specs/{id}', { params, body: { version, archived: false } }))
+}
+
+/** An existing task stands in the place of one that the spec has made. */
+export function duplicateLink(id: string, symbol: string, existing: string) {
+  const body = { symbol, decision: 'link', existing_task_id: existing } as const
+  return ask(api.POST('/api/v1/specs/{id}/duplicates', { params: { path: { id } }, body }))
+}
+
+/** It is other work than what exists. */
+export function duplicateKeep(id: string, symbol: string) {
+  return ask(api.POST('/api/v1/specs/{id}/duplicates', { params: { path: { id } }, body: { symbol, decision: 'keep' } }))
+}
+
+/** Has the branch made that holds the work of all tasks which are completed by then. */
+export function specCombine(id: string) {
+  return ask(api.POST('/api/v1/specs/{id}/branch', { params: { path: { id } } }))
 }
 
 /** A spec that was written elsewhere: the text of each file by its path. */

@@ -1,19 +1,22 @@
 // What the spec pages keep in their addresses.
 
 import type { SpecPhase, SpecStatus } from '../../api/types'
+import { PHASES } from '../../parts/phases'
 
-/** Records, so that a word which is new in the document fails the type check until it is listed. */
+/** A record, so that a word which is new in the document fails the type check until it is listed. */
 const STATUSES: Record<SpecStatus, true> = { draft: true, executing: true, waiting: true, completed: true, failed: true }
-const PHASES: Record<SpecPhase, true> = { explore: true, prd: true, requirements: true, design: true, tasks: true, sync: true }
 
 export const SPEC_STATUSES = Object.keys(STATUSES) as SpecStatus[]
-export const SPEC_PHASES = Object.keys(PHASES) as SpecPhase[]
 
-export type SpecListSearch = { project?: string | undefined; status?: SpecStatus | undefined }
+export type SpecListSearch = { project?: string | undefined; status?: SpecStatus | undefined; archived?: boolean | undefined }
 
-export function asSpecListSearch({ project, status }: Record<string, unknown>): SpecListSearch {
+export function asSpecListSearch({ project, status, archived }: Record<string, unknown>): SpecListSearch {
   const known = SPEC_STATUSES.find((word) => word === status)
-  return { ...(typeof project === 'string' && project && { project }), ...(known && { status: known }) }
+  return {
+    ...(typeof project === 'string' && project && { project }),
+    ...(known && { status: known }),
+    ...(archived === true && { archived }),
+  }
 }
 
 export type SpecSearch = {
@@ -27,7 +30,7 @@ export type SpecSearch = {
 }
 
 export function asSpecSearch({ phase, attempt, view, version }: Record<string, unknown>): SpecSearch {
-  const known = SPEC_PHASES.find((word) => word === phase)
+  const known = PHASES.find((word) => word === phase)
   return {
     ...(known && { phase: known }),
     ...(isCount(attempt) && { attempt }),

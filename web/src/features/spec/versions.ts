@@ -1,8 +1,7 @@
 // A version of a spec as text, so that two of them can be compared line by line.
 
 import type { SpecPhase, SpecVersion } from '../../api/types'
-import { TITLES } from './phase'
-import { SPEC_PHASES } from './search'
+import { PHASES, TITLES } from '../../parts/phases'
 
 export type Counted = { phase: SpecPhase; attempt: number; state: string; score: number | undefined }
 export type Snapshot = { title: string; description: string; status: string; gates: string[]; phases: Counted[] }
@@ -18,7 +17,7 @@ export function snapshotOf({ snapshot }: Pick<SpecVersion, 'snapshot'>): Snapsho
     gates: list('gates').filter((gate) => typeof gate === 'string'),
     phases: list('phases').flatMap((one) => {
       const { phase, attempt, state, score } = (one ?? {}) as Record<string, unknown>
-      const known = SPEC_PHASES.find((word) => word === phase)
+      const known = PHASES.find((word) => word === phase)
       if (!known || typeof attempt !== 'number') return []
       const of = typeof state === 'string' ? state : ''
       return [{ phase: known, attempt, state: of, score: typeof score === 'number' ? score : undefined }]

@@ -1,9 +1,11 @@
 import { Link } from '@tanstack/react-router'
 import type { Task } from '../../api/types'
+import { conflictOf } from '../../parts/conflict'
 import { count } from '../../ui/amount'
 import { plain } from '../../ui/plain'
 import { Scroll } from '../../ui/Scroll'
 import { Section } from '../../ui/Section'
+import { ConflictView } from './ConflictView'
 import { outcomeOf, type Outcome } from './outcome'
 import { Verdict } from './Verdict'
 
@@ -23,6 +25,14 @@ const FAILURES: Record<NonNullable<Task['failure_kind']>, string> = {
 /** What came of it, with what proves it. Nothing while it is not over. */
 export function OutcomeView({ task }: { task: Task }) {
   const outcome = outcomeOf(task)
+  const conflict = conflictOf(task)
+  if (conflict) {
+    return (
+      <Section title="Why it failed">
+        <ConflictView conflict={conflict} />
+      </Section>
+    )
+  }
   switch (task.status) {
     case 'completed':
       return (

@@ -13,6 +13,7 @@ const DIFF = 'diff --git a/a.rs b/a.rs\n--- a/a.rs\n+++ b/a.rs\n@@ -1 +1 @@\n-be
 
 let task: Record<string, unknown>
 let evidence: Record<string, unknown>
+let before: Record<string, unknown>
 let attempts: Record<string, unknown>[]
 let search: TaskSearch
 let asked: Asked[]
@@ -22,6 +23,9 @@ function answer({ method, path, query }: Asked): unknown {
   switch (path) {
     case '/tasks/task-1':
       return task
+    case '/tasks/task-a':
+    case '/tasks/task-b':
+      return before[path.slice(-1)]
     case '/tasks/task-1/evidence':
       return evidence
     case '/tasks/task-1/dependencies':
@@ -56,6 +60,7 @@ const show = (role?: Role) => showPage(Host, role)
 
 beforeEach(() => {
   search = {}
+  before = {}
   task = {
     id: 'task-1',
     project_id: 'prj-1',
@@ -183,5 +188,35 @@ describe('its history', () => {
     show('operator')
     expect(await screen.findByText(/takes the role admin to read/)).toBeTruthy()
     expect(asked.some(({ path }) => path === '/audit')).toBe(false)
+  })
+})
+
+describe('predecessors that conflict', () => {
+  const reason =
+    "what it builds on does not go together: task-a on omoi/a and task-b conflict in made.txt, b.txt; merge them, push that to the project's repository as omoi/both, and retry the task"
+
+  test('are named by the task that builds on them, with the files and what to do', async () => {
+    task = { ...task, status: 'failed', failure_kind: 'invalid', error_message: reason }
+    before = { a: { ...task, id: 'task-a', title: 'Parser', status: 'completed' } }
+    show()
+    const pair = within(await screen.findByRole('list', { name: 'Tasks that conflict' }))
+    expect(await pair.findByRole('link', { name: 'Parser' })).toBeTruthy()
+    expect(pair.getByRole('link', { name: 'task-b' })).toBeTruthy()
+    expect(pair.getByText('omoi/a')).toBeTruthy()
+    expect(screen.getByText('made.txt, b.txt')).toBeTruthy()
+    expect(screen.getByRole('button', { name: 'Copy the name omoi/both' })).toBeTruthy()
+    expect(screen.getByRole('button', { name: 'Retry' })).toBeTruthy()
+  })
+
+  test('are told by a task that waits for that one', async () => {
+    task = { ...task, dependencies: ['task-a', 'task-b'], unmet_dependencies: 1 }
+    before = {
+      a: { ...task, id: 'task-a', title: 'Both', status: 'failed', error_message: reason },
+      b: { ...task, id: 'task-b', title: 'Store', status: 'completed' },
+    }
+    show()
+    expect(await screen.findByRole('link', { name: 'Both' })).toBeTruthy()
+    expect(screen.getByText('cannot begin: what it builds on conflicts in made.txt, b.txt.')).toBeTruthy()
+    expect(screen.queryByText('Store')).toBeNull()
   })
 })

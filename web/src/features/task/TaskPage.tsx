@@ -21,7 +21,7 @@ import { OutcomeView } from './OutcomeView'
 import { Proof } from './Proof'
 import { taskAttempts, taskOne } from './queries'
 import type { TaskSearch, TaskTab } from './search'
-import { Waits } from './Waits'
+import { LOOKED_AT, Waits } from './Waits'
 
 const TITLE_CHARS = 160
 const TABS: TabItem<TaskTab>[] = [
@@ -42,10 +42,12 @@ type Props = {
 export function TaskPage({ id, search, onSearch, onStarted }: Props) {
   const task = useQuery(taskOne(id))
   const attempts = useQuery(taskAttempts(id))
-  // Its own changes, and those of the sandbox that holds it.
+  // Its own changes, and those of the sandbox that holds it and of the tasks that it waits for.
   const holder = task.data?.sandbox_id
-  const filter = useMemo(() => ({ entityIds: holder ? [id, holder] : [id], eventTypes: CHANGES }), [id, holder])
-  useFresh(filter, [['task', id]])
+  const before = task.data?.status === 'pending' && task.data.unmet_dependencies > 0 ? task.data.dependencies.slice(0, LOOKED_AT) : []
+  const ids = [id, ...(holder ? [holder] : []), ...before].join(' ')
+  const filter = useMemo(() => ({ entityIds: ids.split(' '), eventTypes: CHANGES }), [ids])
+  useFresh(filter, [id, ...before].map((one) => ['task', one]))
   useKeys(Object.fromEntries(TABS.map((tab, n) => [String(n + 1), () => onSearch({ tab: tab.id })])))
 
   if (task.error instanceof Problem && [404, 422].includes(task.error.status)) {

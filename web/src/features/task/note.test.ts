@@ -5,11 +5,16 @@ import { blockedWords, isNeeding, noteOf, since, type Known } from './note'
 const task = (more: Partial<Task>) =>
   ({ status: 'pending', dependencies: [], unmet_dependencies: 0, created_at: 'c', updated_at: 'u', ...more }) as Task
 
+const CONFLICT =
+  "what it builds on does not go together: task-a on omoi/a and task-z conflict in made.txt; merge them, push that to the project's repository as omoi/both, and retry the task"
+
 const KNOWN: Known = new Map([
   ['a', { title: 'Parser', status: 'running' }],
   ['b', { title: 'Store\u202e', status: 'failed' }],
   ['c', { title: 'Done', status: 'completed' }],
   ['d', { title: 'Dropped', status: 'cancelled' }],
+  ['e', { title: 'Both', status: 'failed', error_message: CONFLICT }],
+  ['task-a', { title: 'One', status: 'completed' }],
 ])
 
 describe('what blocks a task', () => {
@@ -18,6 +23,7 @@ describe('what blocks a task', () => {
     [['c', 'a'], 1, 'blocked by Parser'],
     [['a', 'b'], 2, 'blocked by Store⟨U+202E⟩, which failed and 1 more'],
     [['d'], 1, 'blocked by Dropped, which was cancelled'],
+    [['a', 'e'], 1, 'blocked by Both, whose predecessors conflict (made.txt)'],
     [['far', 'away'], 2, 'blocked by 2 tasks'],
     [['far'], 1, 'blocked by 1 task'],
     [['a', 'far'], 2, 'blocked by Parser and 1 more'],
@@ -39,6 +45,7 @@ describe('why a task stands where it stands', () => {
     [{ status: 'completed', result: { verification: 'verified' } }, 'ok', 'verified'],
     [{ status: 'completed', result: {} }, 'warn', 'unverified'],
     [{ status: 'failed', error_message: 'no \u001b[31mturns\u001b[0m left' }, 'bad', 'no turns left'],
+    [{ status: 'failed', error_message: CONFLICT }, 'bad', 'cannot begin: One and task-z, which it builds on, conflict in made.txt'],
   ] as [Partial<Task>, string, string][])('%j', (more, tone, words) => {
     expect(noteOf(task(more), KNOWN, doing, told)).toEqual({ tone, words })
   })

@@ -2,14 +2,18 @@
 
 import type { Task } from '../../api/types'
 import type { Doing } from '../../live/doing'
-import { oneLine } from '../../ui/plain'
+import { conflictOf, conflictWords, type Reasoned } from '../../parts/conflict'
+import { nameOf, oneLine } from '../../ui/plain'
 import { clock } from '../../ui/time'
 
 const CHARS = 160
 const NAME_CHARS = 60
+/** Two names and files. */
+const CONFLICT_CHARS = 300
 
 export type Note = { tone: 'muted' | 'run' | 'warn' | 'bad' | 'ok'; words: string }
-export type Known = ReadonlyMap<string, Pick<Task, 'title' | 'status'>>
+/** What a graph knows of a task is less than what a list does. */
+export type Known = ReadonlyMap<string, Pick<Task, 'title'> & Reasoned>
 
 /** By name as far as those it waits for are known, the one first that will not come by itself. */
 export function blockedWords(task: Pick<Task, 'dependencies' | 'unmet_dependencies'>, known: Known): string {
@@ -19,9 +23,14 @@ export function blockedWords(task: Pick<Task, 'dependencies' | 'unmet_dependenci
   })
   const first = unmet.find(isStuck) ?? unmet[0]
   if (!first) return `blocked by ${task.unmet_dependencies} ${task.unmet_dependencies === 1 ? 'task' : 'tasks'}`
-  const ended = first.status === 'failed' ? ', which failed' : first.status === 'cancelled' ? ', which was cancelled' : ''
   const more = task.unmet_dependencies - 1
-  return `blocked by ${oneLine(first.title, NAME_CHARS)}${ended}${more > 0 ? ` and ${more} more` : ''}`
+  return oneLine(`blocked by ${oneLine(first.title, NAME_CHARS)}${endedWords(first)}${more > 0 ? ` and ${more} more` : ''}`, CONFLICT_CHARS)
+}
+
+function endedWords(first: Reasoned): string {
+  const conflict = conflictOf(first)
+  if (conflict) return `, whose predecessors conflict (${nameOf(conflict.files)})`
+  return first.status === 'failed' ? ', which failed' : first.status === 'cancelled' ? ', which was cancelled' : ''
 }
 
 function isStuck({ status }: Pick<Task, 'status'>): boolean {
@@ -45,13 +54,21 @@ export function noteOf(task: Task, known: Known, act: Doing | undefined, told: T
       return task.result?.verification === 'verified'
         ? { tone: 'ok', words: 'verified' }
         : { tone: 'warn', words: task.result?.verification === 'disputed' ? 'disputed' : 'unverified' }
-    case 'failed':
+    case 'failed': {
+      const conflict = conflictOf(task)
+      if (conflict) return { tone: 'bad', words: oneLine(conflictWords(conflict, (id) => titled(known, id)), CONFLICT_CHARS) }
       return { tone: 'bad', words: oneLine(task.error_message || 'Nothing was said about it.', CHARS) }
+    }
     case 'cancelled':
       return task.error_message ? { tone: 'muted', words: oneLine(task.error_message, CHARS) } : undefined
     default:
       return task.status satisfies never
   }
+}
+
+function titled(known: Known, id: string): string | undefined {
+  const task = known.get(id)
+  return task && oneLine(task.title, NAME_CHARS)
 }
 
 /** Whether it does not go on without a person. */

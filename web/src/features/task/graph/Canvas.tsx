@@ -31,6 +31,8 @@ type Props = {
   related: ReadonlySet<string> | undefined
   critical: ReadonlySet<string>
   holders: ReadonlyMap<string, string>
+  /** Why a task cannot begin. */
+  conflicts: ReadonlyMap<string, string>
   /** How much of its right side something lies over. */
   coveredPx: number
   onChoose: (id: string) => void
@@ -38,7 +40,7 @@ type Props = {
 }
 
 /** Draws what is in sight. Scrolling is the browser's own; the wheel with Ctrl, and keys, make it larger and smaller. */
-export function Canvas({ layout, start, chosen, related, critical, holders, coveredPx, onChoose, zoomer }: Props) {
+export function Canvas({ layout, start, chosen, related, critical, holders, conflicts, coveredPx, onChoose, zoomer }: Props) {
   const box = useRef<HTMLDivElement>(null)
   const [zoom, setZoom] = useState(1)
   const [window, setWindow] = useState(NOTHING)
@@ -165,6 +167,7 @@ export function Canvas({ layout, start, chosen, related, critical, holders, cove
                 spot={spot}
                 mark={markOf(spot.node.id)}
                 sandbox={holders.get(spot.node.id)}
+                conflict={conflicts.get(spot.node.id)}
                 isTabStop={spot.node.id === stop}
                 onChoose={onChoose}
               />

@@ -15,6 +15,7 @@ const edge = (depends_on: string, task_id: string) => ({ depends_on, task_id })
 
 let graph: TaskGraph
 let overlaps: Overlap[]
+let failed: Record<string, unknown>[]
 let search: GraphSearch
 let answer: Answer
 let served: Served
@@ -33,6 +34,8 @@ function ownAnswer({ path, query }: Parameters<Answer>[0]): unknown {
       return { project_id: 'prj-1', items: overlaps }
     case '/sandboxes':
       return { items: query.live ? [{ id: 'sbx-9', task_id: 'c' }] : [], next: null }
+    case '/tasks':
+      return { items: query.status === 'failed' ? failed : [], next: null }
     case '/tickets/tkt-1':
       return { id: 'tkt-1', project_id: 'prj-1', number: 7, title: 'Refunds' }
     default:
@@ -59,6 +62,7 @@ beforeEach(() => {
   answer = ownAnswer
   search = {}
   overlaps = []
+  failed = []
   graph = {
     project_id: 'prj-1',
     nodes: [node('a', 'completed'), node('b', 'failed'), node('c', 'running'), node('d'), node('e')],
@@ -179,4 +183,15 @@ describe('the graph', () => {
     await userEvent.click(within(alert).getByRole('button', { name: 'Retry' }))
     expect(await drawing()).toBeTruthy()
   })
+})
+
+test('a task whose predecessors conflict says so, with whom and where', async () => {
+  const error_message =
+    "what it builds on does not go together: task-1 and task-2 conflict in made.txt; merge them, push that to the project's repository as omoi/b, and retry the task"
+  failed = [{ ...node('b', 'failed'), error_message }, { ...node('x', 'failed'), error_message: 'no turns left' }]
+  show()
+  const words = 'cannot begin: task-1 and task-2, which it builds on, conflict in made.txt'
+  expect(await screen.findByText('One task cannot begin: what it builds on does not go together')).toBeTruthy()
+  expect(screen.getByText(words)).toBeTruthy()
+  expect((await drawing()).querySelector('[data-node="b"]')?.textContent).toContain(`predecessors conflict: ${words}`)
 })

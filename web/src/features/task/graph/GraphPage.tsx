@@ -2,9 +2,10 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { List, Maximize, Workflow, ZoomIn, ZoomOut, type LucideIcon } from 'lucide-react'
 import { useMemo, useRef, useState } from 'react'
-import type { Overlap, TaskGraph } from '../../../api/types'
+import type { Overlap, Task, TaskGraph } from '../../../api/types'
 import { useActs } from '../../../app/acts'
 import { useKeys } from '../../../app/keys'
+import { conflictOf, conflictWords } from '../../../parts/conflict'
 import { count } from '../../../ui/amount'
 import { Button } from '../../../ui/Button'
 import { Page } from '../../../ui/Page'
@@ -20,11 +21,12 @@ import { Canvas, type Zoomer } from './Canvas'
 import { lineage, outline, shownOf, startOf } from './graph'
 import { layOut } from './layout'
 import { Outline } from './Outline'
-import { graphOf, holdersOf, overlapsOf } from './queries'
+import { conflictsOf, graphOf, holdersOf, overlapsOf } from './queries'
 import type { GraphSearch } from './search'
 
 const STEP = 1.25
 const NO_HOLDERS: ReadonlyMap<string, string> = new Map()
+const NO_TASKS: ReadonlyMap<string, Task> = new Map()
 const FILES = 3
 /** What the drawer covers of the drawing. */
 const DRAWER_PX = 560
@@ -96,6 +98,7 @@ function Drawing({ graph, search, onSearch }: Props & { graph: TaskGraph }) {
   const queries = useQueryClient()
   const holders = useQuery(holdersOf(graph.project_id))
   const overlaps = useQuery(overlapsOf(graph.project_id))
+  const { data: unmerged = NO_TASKS } = useQuery(conflictsOf(graph.project_id))
   const moves = useMoves()
   const zoomer = useRef<Zoomer>(null)
   const isHiding = search.hide === true
@@ -106,7 +109,11 @@ function Drawing({ graph, search, onSearch }: Props & { graph: TaskGraph }) {
   const related = useMemo(() => (search.focus ? lineage(shown.edges, search.focus) : undefined), [shown, search.focus])
   const critical = useMemo(() => new Set(search.path ? graph.critical_path : []), [graph, search.path])
   const [start] = useState(() => search.focus ?? startOf(shown.nodes))
-  const known = useMemo(() => new Map(graph.nodes.map((node) => [node.id, node])), [graph])
+  const known = useMemo(
+    () => new Map(graph.nodes.map((node) => [node.id, { ...node, error_message: unmerged.get(node.id)?.error_message }])),
+    [graph, unmerged],
+  )
+  const conflicts = useMemo(() => conflictsIn(graph, unmerged), [graph, unmerged])
   const holder = search.focus ? holders.data?.get(search.focus) : undefined
   const [acts, hear] = useActs(holder ? [holder] : [])
   useTaskStream(hear, () => void queries.invalidateQueries({ queryKey: ['graph'] }))
@@ -146,6 +153,7 @@ function Drawing({ graph, search, onSearch }: Props & { graph: TaskGraph }) {
       {graph.truncated && <p className="border-b border-line bg-warn-soft px-4 py-1 text-warn">There are more tasks than are shown: these are the newest.</p>}
       {layout.cycle.length > 0 && <Cycle ids={layout.cycle} nameOf={(id) => known.get(id)?.title ?? id} />}
       {overlaps.data && overlaps.data.length > 0 && <Overlaps items={overlaps.data} onChoose={choose} />}
+      {conflicts.size > 0 && <Conflicts items={conflicts} titleOf={(id) => known.get(id)?.title ?? ''} onChoose={choose} />}
       {moves.view}
       {shown.nodes.length === 0 && (
         <Empty title="Every task is completed.">
@@ -153,7 +161,7 @@ function Drawing({ graph, search, onSearch }: Props & { graph: TaskGraph }) {
         </Empty>
       )}
       {isList ? (
-        <Outline rows={rows} chosen={search.focus} related={related} onChoose={choose} />
+        <Outline rows={rows} chosen={search.focus} related={related} conflicts={conflicts} onChoose={choose} />
       ) : (
         <Canvas
           layout={layout}
@@ -162,6 +170,7 @@ function Drawing({ graph, search, onSearch }: Props & { graph: TaskGraph }) {
           related={related}
           critical={critical}
           holders={holders.data ?? NO_HOLDERS}
+          conflicts={conflicts}
           coveredPx={isWide && search.focus ? DRAWER_PX : 0}
           onChoose={choose}
           zoomer={zoomer}
@@ -241,6 +250,38 @@ function Overlaps({ items, onChoose }: { items: readonly Overlap[]; onChoose: (i
               {files.slice(0, FILES).map(nameOf).join(', ')}
               {files.length > FILES && ` and ${files.length - FILES} more`}
             </span>
+          </li>
+        ))}
+      </ul>
+    </details>
+  )
+}
+
+/** Of each task that is drawn and cannot begin, why. */
+function conflictsIn({ nodes }: TaskGraph, unmerged: ReadonlyMap<string, Task>): ReadonlyMap<string, string> {
+  const titles = new Map(nodes.map(({ id, title }) => [id, oneLine(title, 60)]))
+  return new Map(
+    nodes.flatMap(({ id, status }) => {
+      const conflict = conflictOf({ status, error_message: unmerged.get(id)?.error_message })
+      return conflict ? [[id, conflictWords(conflict, (other) => titles.get(other))] as const] : []
+    }),
+  )
+}
+
+type ConflictsProps = { items: ReadonlyMap<string, string>; titleOf: (id: string) => string; onChoose: (id: string) => void }
+
+/** Nothing comes of these, or of what waits for them, until a person merges what they build on. */
+function Conflicts({ items, titleOf, onChoose }: ConflictsProps) {
+  return (
+    <details open className="border-b border-line bg-bad-soft px-4 py-1 text-bad">
+      <summary className="min-h-6 cursor-pointer">
+        {items.size === 1 ? 'One task cannot begin: what it builds on' : `${items.size} tasks cannot begin: what they build on`} does not go together
+      </summary>
+      <ul className="max-h-40 overflow-auto">
+        {[...items].map(([id, words]) => (
+          <li key={id} className="flex flex-wrap gap-x-2 py-0.5">
+            <Name id={id} title={titleOf(id)} onChoose={onChoose} />
+            <span className="untrusted text-xs">{words}</span>
           </li>
         ))}
       </ul>

@@ -1,3 +1,4 @@
+import { GitMerge } from 'lucide-react'
 import { memo } from 'react'
 import type { TaskStatus } from '../../../api/types'
 import { nameOf, oneLine, shortId } from '../../../ui/plain'
@@ -25,16 +26,16 @@ const MARKS: Record<Mark, string> = {
   none: 'border-line-strong bg-surface hover:bg-raised',
 }
 
-type Props = { spot: Spot; mark: Mark; sandbox: string | undefined; isTabStop: boolean; onChoose: (id: string) => void }
+type Props = { spot: Spot; mark: Mark; sandbox: string | undefined; conflict: string | undefined; isTabStop: boolean; onChoose: (id: string) => void }
 
-export const Node = memo(function Node({ spot: { node, x, y }, mark, sandbox, isTabStop, onChoose }: Props) {
+export const Node = memo(function Node({ spot: { node, x, y }, mark, sandbox, conflict, isTabStop, onChoose }: Props) {
   return (
     <button
       type="button"
       data-node={node.id}
       tabIndex={isTabStop ? 0 : -1}
       aria-pressed={mark === 'chosen'}
-      title={`${oneLine(node.title, 300)}\n${node.id}`}
+      title={`${oneLine(node.title, 300)}\n${conflict ? `${conflict}\n` : ''}${node.id}`}
       onClick={() => onChoose(node.id)}
       style={{ transform: `translate(${x}px, ${y}px)`, width: NODE_W, height: NODE_H }}
       className={`absolute top-0 left-0 flex cursor-pointer flex-col justify-center gap-0.5 rounded-md border border-l-4 px-2 text-left ${MARKS[mark]} ${EDGES[node.status]}`}
@@ -42,7 +43,15 @@ export const Node = memo(function Node({ spot: { node, x, y }, mark, sandbox, is
       <span className="untrusted truncate! w-full text-xs font-medium">{oneLine(node.title, TITLE_CHARS)}</span>
       <span className="flex w-full items-center gap-1.5 text-2xs text-muted">
         <State state={node.status} />
-        <span className="truncate font-mono">{sandbox ? nameOf(shortId(sandbox)) : shortId(node.id)}</span>
+        {conflict ? (
+          <span className="inline-flex min-w-0 items-center gap-1 text-bad">
+            <GitMerge size={12} aria-hidden className="shrink-0" />
+            <span className="truncate">predecessors conflict</span>
+            <span className="sr-only">: {conflict}</span>
+          </span>
+        ) : (
+          <span className="truncate font-mono">{sandbox ? nameOf(shortId(sandbox)) : shortId(node.id)}</span>
+        )}
       </span>
     </button>
   )

@@ -9,10 +9,12 @@ const INDENT_PX = 20
 const DEPTH_MAX = 12
 const NAMES = 3
 
-type Props = { rows: readonly OutlineRow[]; chosen: string | undefined; related: ReadonlySet<string> | undefined; onChoose: (id: string) => void }
+type Props = { rows: readonly OutlineRow[]; chosen: string | undefined; related: ReadonlySet<string> | undefined
+  /** Why a task cannot begin. */
+  conflicts: ReadonlyMap<string, string>; onChoose: (id: string) => void }
 
 /** The graph as an indented list: each task below the last of those that it waits for. */
-export function Outline({ rows, chosen, related, onChoose }: Props) {
+export function Outline({ rows, chosen, related, conflicts, onChoose }: Props) {
   const box = useRef<HTMLDivElement>(null)
   // oxlint-disable-next-line react/incompatible-library -- nothing here is memoised by a compiler
   const list = useVirtualizer({
@@ -50,6 +52,7 @@ export function Outline({ rows, chosen, related, onChoose }: Props) {
                 <span className="untrusted flex min-w-0 flex-wrap items-center gap-x-3">
                   {oneLine(node.title, 160)}
                   {row.waitsFor.length > 0 && <span className="text-xs text-muted">waits for {names(row)}</span>}
+                  {conflicts.has(node.id) && <span className="text-xs text-bad">{conflicts.get(node.id)}</span>}
                 </span>
               </button>
             </li>

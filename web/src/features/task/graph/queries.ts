@@ -2,6 +2,8 @@
 
 import { queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../../api/client'
+import type { Task } from '../../../api/types'
+import { conflictOf } from '../../../parts/conflict'
 
 export function graphOf(project: string, ticket: string | undefined) {
   return queryOptions({
@@ -31,6 +33,20 @@ export function holdersOf(project: string) {
       const query = { project_id: project, live: true, limit: LIVE }
       const { items } = await ask(api.GET('/api/v1/sandboxes', { params: { query }, signal }))
       return new Map(items.flatMap(({ id, task_id }) => (task_id ? [[task_id, id] as const] : [])))
+    },
+  })
+}
+
+const FAILED = 500
+
+/** The tasks that cannot begin since what they build on does not go together. */
+export function conflictsOf(project: string) {
+  return queryOptions({
+    queryKey: ['graph', project, 'conflicts'],
+    queryFn: async ({ signal }): Promise<ReadonlyMap<string, Task>> => {
+      const query = { project_id: project, status: 'failed', limit: FAILED } as const
+      const { items } = await ask(api.GET('/api/v1/tasks', { params: { query }, signal }))
+      return new Map(items.filter(conflictOf).map((task) => [task.id, task]))
     },
   })
 }
