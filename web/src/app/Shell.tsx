@@ -4,6 +4,8 @@ import { lazy, Suspense, useState } from 'react'
 import { asProblem, type Problem } from '../api/problem'
 import { useSession } from '../api/session'
 import { signOut } from '../api/sign'
+import { NeedsYou } from '../features/home/NeedsYou'
+import { useUnseen } from '../features/home/unseen'
 import type { StreamState } from '../live/stream'
 import { Menu } from '../ui/Menu'
 import { Banner, Skeleton } from '../ui/panels'
@@ -21,6 +23,7 @@ const Palette = lazy(() => import('./Palette').then((module) => ({ default: modu
 /** What surrounds every page: navigation on the left, or below on a narrow screen, and the state of the stream. */
 export function Shell() {
   const connection = useConnection()
+  const unseen = useUnseen()
   const navigate = useNavigate()
   const [theme, toggleTheme] = useTheme()
   const [isListing, setIsListing] = useState(false)
@@ -58,6 +61,7 @@ export function Shell() {
           >
             <Icon size={15} aria-hidden />
             {label}
+            {to === '/monitor' && unseen && <Dot told={unseen} />}
           </Link>
         ))}
         <div className="flex flex-1 md:hidden">
@@ -68,6 +72,7 @@ export function Shell() {
           >
             <Ellipsis size={15} aria-hidden />
             More
+            {unseen && <Dot told={unseen} />}
           </Menu>
         </div>
       </nav>
@@ -86,6 +91,7 @@ export function Shell() {
           </button>
           <span className="flex-1" />
           {connection && <Connection state={connection} />}
+          <NeedsYou />
           <Link
             to="/sandboxes/new"
             className="inline-flex min-h-7 items-center gap-1 rounded border border-line-strong px-2 font-medium hover:bg-raised"
@@ -119,6 +125,15 @@ export function Shell() {
       <Toasts />
       {isListing && <KeyList onClose={() => setIsListing(false)} />}
     </div>
+  )
+}
+
+/** Something is there to be looked at; what, is said to those who do not see it. */
+function Dot({ told }: { told: string }) {
+  return (
+    <span title={told} className="size-2 rounded-full bg-guard md:ml-auto">
+      <span className="sr-only">({told})</span>
+    </span>
   )
 }
 

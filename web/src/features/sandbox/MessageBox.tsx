@@ -16,6 +16,7 @@ const TYPES: Record<MessageType, string> = {
   interrupt: 'Interrupt',
   guardian_nudge: 'Nudge',
   system: 'System',
+  agent_message: 'Another agent',
 }
 /** What a person says; a nudge is the Guardian's own. */
 const OFFERED: MessageType[] = ['user_message', 'system', 'interrupt']
