@@ -46,7 +46,7 @@ export const ROUTES: Route[] = [
   { name: 'monitor-anomalies', route: '/monitor', path: () => '/monitor?tab=anomalies&all=true' },
   { name: 'monitor-diagnoses', route: '/monitor', path: () => '/monitor?tab=diagnoses&all=true' },
   { name: 'monitor-policies', route: '/monitor', path: ({ project }) => `/monitor?tab=policies&project=${project}` },
-  { name: 'monitor-actions', route: '/monitor', path: ({ project }) => `/monitor?tab=actions&project=${project}` },
+  { name: 'monitor-actions', route: '/monitor', path: () => '/monitor?tab=actions' },
   { name: 'agents', route: '/agents', path: () => '/agents' },
   { name: 'costs', route: '/costs', path: () => '/costs' },
   { name: 'audit', route: '/audit', path: () => '/audit' },

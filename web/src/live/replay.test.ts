@@ -48,7 +48,7 @@ describe('marks', () => {
       event(5, 'check.completed', { passed: true }),
     ])
     expect(marks.counts).toEqual({ edit: 1, message: 1, finding: 0, error: 1 })
-    expect(marks.times).toEqual({ edit: [START], message: [START], error: [START] })
+    expect(marks.times).toEqual({ edit: [START], message: [START], finding: [], error: [START] })
     expect(marks.errors).toEqual([4])
   })
 

@@ -28,7 +28,7 @@ export function Chart({ title, points, top, isFixed = false, threshold, show, no
   return (
     <figure aria-labelledby={id} className="flex min-w-0 flex-col gap-1 rounded-lg border border-line bg-surface p-3">
       <figcaption id={id} className="flex flex-wrap items-baseline justify-between gap-x-3">
-        <span className="font-medium">{title}</span>
+        <span className="font-medium">{title}</span>{' '}
         <span className="text-xs text-muted tabular-nums">{points.length > 0 ? summary(points, show) : none}</span>
       </figcaption>
       {points.length > 0 && (

@@ -10,21 +10,38 @@ export function lineOf(refusal: string, text: string): number | undefined {
 
 /** Goes down the key step by step, and stays where the next step is not written. */
 function lineOfKey(key: string, lines: readonly string[]): number | undefined {
+  let [from, to] = [0, lines.length]
   let at = -1
   for (const [, name, place] of key.matchAll(/([A-Za-z_]+)|\[(\d+)\]/g)) {
-    // A key may stand in the same line as the one it belongs to: `same_error: { times: 0 }`.
-    const next = name === undefined ? itemAfter(lines, at, Number(place)) : lines.findIndex((line, n) => n >= Math.max(at, 0) && new RegExp(`(^|[\\s{,-])${name}\\s*:`).test(line))
-    if (next < 0) break
+    const next = name === undefined ? itemWithin(lines, from, to, Number(place)) : keyWithin(lines, from, to, name)
+    if (next === undefined) break
     at = next
+    // What belongs to it: the line itself, as in `same_error: { times: 0 }`, and all that stands further in.
+    from = next
+    to = endOf(lines, next, to)
   }
   return at < 0 ? undefined : at + 1
 }
 
-/** Items of the list that begins behind a line: those that stand as far in as the first. */
-function itemAfter(lines: readonly string[], from: number, place: number): number {
-  const first = lines.findIndex((line, n) => n > from && /^\s*- /.test(line))
-  if (first < 0) return -1
-  const indent = /^\s*- /.exec(lines[first] ?? '')?.[0] ?? '- '
-  const items = lines.flatMap((line, n) => (n >= first && line.startsWith(indent) ? [n] : []))
-  return items[place] ?? -1
+function keyWithin(lines: readonly string[], from: number, to: number, name: string): number | undefined {
+  const pattern = new RegExp(`(^|[\\s{,-])${name}\\s*:`)
+  const found = lines.slice(from, to).findIndex((line) => pattern.test(line))
+  return found < 0 ? undefined : from + found
+}
+
+/** Items that stand as far in as the first one. */
+function itemWithin(lines: readonly string[], from: number, to: number, place: number): number | undefined {
+  const items = lines.map((line, n) => (n >= from && n < to && /^\s*-\s/.test(line) ? n : -1)).filter((n) => n >= 0)
+  const indent = indentOf(lines[items[0] ?? -1])
+  return items.filter((n) => indentOf(lines[n]) === indent)[place]
+}
+
+function endOf(lines: readonly string[], at: number, to: number): number {
+  const indent = indentOf(lines[at])
+  const next = lines.findIndex((line, n) => n > at && line.trim() !== '' && indentOf(line) <= indent)
+  return next < 0 ? to : Math.min(next, to)
+}
+
+function indentOf(line: string | undefined): number {
+  return /^\s*/.exec(line ?? '')?.[0].length ?? 0
 }
