@@ -68,7 +68,7 @@ export function Shell() {
           <Menu
             label="More pages"
             items={NAV.filter(({ isFirst }) => !isFirst).map(({ to, label }) => ({ label, onChoose: () => void navigate({ to }) }))}
-            className="flex min-h-11 flex-1 flex-col items-center justify-center rounded px-1 text-2xs text-muted"
+            className="relative flex min-h-11 flex-1 flex-col items-center justify-center rounded px-1 text-2xs text-muted"
           >
             <Ellipsis size={15} aria-hidden />
             More
@@ -94,10 +94,10 @@ export function Shell() {
           <NeedsYou />
           <Link
             to="/sandboxes/new"
-            className="inline-flex min-h-7 items-center gap-1 rounded border border-line-strong px-2 font-medium hover:bg-raised"
+            className="inline-flex min-h-7 items-center gap-1 rounded border border-line-strong px-2 font-medium whitespace-nowrap hover:bg-raised"
           >
             <Plus size={14} aria-hidden />
-            New task
+            <span className="sr-only md:not-sr-only">New task</span>
           </Link>
           <Account theme={theme} onTheme={toggleTheme} onKeys={() => setIsListing(true)} onLeave={() => void leave()} />
         </header>
@@ -131,7 +131,7 @@ export function Shell() {
 /** Something is there to be looked at; what, is said to those who do not see it. */
 function Dot({ told }: { told: string }) {
   return (
-    <span title={told} className="size-2 rounded-full bg-guard md:ml-auto">
+    <span title={told} className="absolute top-2 right-[30%] size-2 rounded-full bg-guard md:static md:ml-auto">
       <span className="sr-only">({told})</span>
     </span>
   )

@@ -26,7 +26,7 @@ export function Chart({ title, points, top, isFixed = false, threshold, show, no
   const end = isFixed ? top : roundUp(Math.max(top, ...values, threshold?.at ?? 0))
   const y = (value: number) => HEIGHT - (Math.min(value, end) / end) * HEIGHT
   return (
-    <figure aria-labelledby={id} className="flex min-w-0 flex-col gap-1 rounded-lg border border-line bg-surface p-3">
+    <figure aria-labelledby={id} className="flex min-w-0 flex-col gap-2 py-1">
       <figcaption id={id} className="flex flex-wrap items-baseline justify-between gap-x-3">
         <span className="font-medium">{title}</span>{' '}
         <span className="text-xs text-muted tabular-nums">{points.length > 0 ? summary(points, show) : none}</span>
@@ -39,7 +39,7 @@ export function Chart({ title, points, top, isFixed = false, threshold, show, no
               {threshold && (
                 <path d={`M0 ${y(threshold.at)}H${WIDTH}`} vectorEffect="non-scaling-stroke" strokeDasharray="4 4" className="stroke-warn" />
               )}
-              <path d={line(points, y)} fill="none" vectorEffect="non-scaling-stroke" strokeWidth={1.5} strokeLinecap="round" className="stroke-run" />
+              <path d={line(points, y)} fill="none" vectorEffect="non-scaling-stroke" strokeWidth={points.length === 1 ? 5 : 1.5} strokeLinecap="round" className="stroke-run" />
             </svg>
             <div aria-hidden className="relative w-12 text-2xs text-subtle tabular-nums">
               <span className="absolute -top-2">{show(end)}</span>
@@ -93,6 +93,7 @@ export function summary(points: readonly Point[], show: (value: number) => strin
   if (!first || !last) return ''
   const low = points.reduce((a, b) => (b.value < a.value ? b : a), first)
   const high = points.reduce((a, b) => (b.value > a.value ? b : a), first)
+  if (points.length === 1) return `now ${show(last.value)}`
   if (low.value === high.value) return `${show(last.value)} all the time`
   return `now ${show(last.value)}, lowest ${show(low.value)} at ${clock(new Date(low.at))}, highest ${show(high.value)} at ${clock(new Date(high.at))}`
 }

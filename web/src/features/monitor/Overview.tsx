@@ -114,7 +114,7 @@ function Charts({ range, onRange }: { range: MetricRange; onRange: (range: Metri
       {error && <ErrorPanel error={error} onRetry={retry} />}
       {!error && (!series.data || !looks.data) && <Skeleton rows={4} label="Loading figures" />}
       {series.data && looks.data && (
-        <div className="grid gap-3 p-3 lg:grid-cols-2">
+        <div className="grid gap-x-8 gap-y-4 p-3 lg:grid-cols-2">
           <Chart
             title="Coherence"
             points={coherence(looks.data, range)}

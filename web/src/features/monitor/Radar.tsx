@@ -95,10 +95,12 @@ function Grid({ data }: { data: MatrixData }) {
           <tbody>
             {data.members.map((member, row) => (
               <tr key={keyOf(member, row)} className="border-t border-line">
-                <th scope="row" className="max-w-70 px-3 py-1 font-normal whitespace-nowrap">
-                  <span className="mr-2 text-2xs text-subtle tabular-nums">{row + 1}</span>
-                  <SideName side={member} />
-                  {!member.live && member.task_id && <span className="ml-2 text-2xs text-subtle">to be merged</span>}
+                <th scope="row" className="px-3 py-1 font-normal whitespace-nowrap">
+                  <div className="flex w-60 items-center gap-2 md:w-90">
+                    <span className="text-2xs text-subtle tabular-nums">{row + 1}</span>
+                    <SideName side={member} />
+                    {!member.live && member.task_id && <span className="shrink-0 text-2xs text-subtle">to be merged</span>}
+                  </div>
                 </th>
                 {data.members.map((other, column) => (
                   <td key={keyOf(other, column)} className="border-l border-line px-1 text-center">
@@ -144,7 +146,7 @@ function SideName({ side }: { side: Side }) {
   const name = oneLine(side.title, CHARS)
   if (!side.task_id) return <span className="untrusted font-mono text-xs">{name}</span>
   return (
-    <Link to="/tasks/$id" params={{ id: side.task_id }} className="untrusted inline-block min-h-6 max-w-full truncate align-middle leading-6 text-accent hover:underline">
+    <Link to="/tasks/$id" params={{ id: side.task_id }} className="untrusted inline-block min-h-6 max-w-full min-w-0 truncate leading-6 text-accent hover:underline">
       {name}
     </Link>
   )
