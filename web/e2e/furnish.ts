@@ -21,12 +21,16 @@ export async function furnish(server: Server): Promise<Furnished> {
   const done = await server.play(project, 'binomial', { title: 'Calculate the binomial coefficient C(50,25)' })
   const broken = await server.play(project, 'boast', FAILING)
   const live = await server.play(project, 'gate', { title: 'Wait at the gate for a word', priority: 'HIGH' })
+  // Something for the Guardian to find, and for a person to decide.
+  await server.play(project, 'circles', { title: 'Mend the discount' })
   const blocked = await graph(server, project)
   const ticket = { project_id: project, title: 'Customers see prices in their own currency' }
   answer(await server.api.POST('/api/v1/tickets', { body: ticket as never }))
   answer(await server.api.POST('/api/v1/agents', { body: { name: 'laptop', agent_type: 'worker', capabilities: ['python'] } }))
   const idea = { project_id: project, title: 'Gift vouchers', description: 'Customers pay with vouchers.' }
   const spec = answer(await server.api.POST('/api/v1/specs', { body: idea as never }))
+  const held = { project_id: (await server.project('Warehouse')).id, reason: 'Its repository moves to another place.' }
+  answer(await server.api.POST('/api/v1/guardian/intervention/pause', { body: held }))
   await settled(server, done.task, 'completed')
   await settled(server, broken.task, 'failed')
   await settled(server, live.task, 'running')

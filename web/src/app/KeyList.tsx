@@ -41,6 +41,7 @@ const GROUPS: readonly (readonly [title: string, keys: Keys])[] = [
     ],
   ],
   ['Graph', [['L', 'As a list, and back']]],
+  ['Monitor', [['1 … 7', 'Tabs']]],
   ['Page of a spec', [['a', 'Approve the phase that waits (asks)'], ['r', 'Ask for changes']]],
 ]
 

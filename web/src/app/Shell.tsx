@@ -4,6 +4,8 @@ import { lazy, Suspense, useState } from 'react'
 import { asProblem, type Problem } from '../api/problem'
 import { useSession } from '../api/session'
 import { signOut } from '../api/sign'
+import { NeedsYou } from '../features/home/NeedsYou'
+import { useUnseen } from '../features/home/unseen'
 import type { StreamState } from '../live/stream'
 import { Menu } from '../ui/Menu'
 import { Banner, Skeleton } from '../ui/panels'
@@ -21,6 +23,7 @@ const Palette = lazy(() => import('./Palette').then((module) => ({ default: modu
 /** What surrounds every page: navigation on the left, or below on a narrow screen, and the state of the stream. */
 export function Shell() {
   const connection = useConnection()
+  const unseen = useUnseen()
   const navigate = useNavigate()
   const [theme, toggleTheme] = useTheme()
   const [isListing, setIsListing] = useState(false)
@@ -58,16 +61,18 @@ export function Shell() {
           >
             <Icon size={15} aria-hidden />
             {label}
+            {to === '/monitor' && unseen && <Dot told={unseen} />}
           </Link>
         ))}
         <div className="flex flex-1 md:hidden">
           <Menu
             label="More pages"
             items={NAV.filter(({ isFirst }) => !isFirst).map(({ to, label }) => ({ label, onChoose: () => void navigate({ to }) }))}
-            className="flex min-h-11 flex-1 flex-col items-center justify-center rounded px-1 text-2xs text-muted"
+            className="relative flex min-h-11 flex-1 flex-col items-center justify-center rounded px-1 text-2xs text-muted"
           >
             <Ellipsis size={15} aria-hidden />
             More
+            {unseen && <Dot told={unseen} />}
           </Menu>
         </div>
       </nav>
@@ -86,12 +91,13 @@ export function Shell() {
           </button>
           <span className="flex-1" />
           {connection && <Connection state={connection} />}
+          <NeedsYou />
           <Link
             to="/sandboxes/new"
-            className="inline-flex min-h-7 items-center gap-1 rounded border border-line-strong px-2 font-medium hover:bg-raised"
+            className="inline-flex min-h-7 items-center gap-1 rounded border border-line-strong px-2 font-medium whitespace-nowrap hover:bg-raised"
           >
             <Plus size={14} aria-hidden />
-            New task
+            <span className="sr-only md:not-sr-only">New task</span>
           </Link>
           <Account theme={theme} onTheme={toggleTheme} onKeys={() => setIsListing(true)} onLeave={() => void leave()} />
         </header>
@@ -119,6 +125,15 @@ export function Shell() {
       <Toasts />
       {isListing && <KeyList onClose={() => setIsListing(false)} />}
     </div>
+  )
+}
+
+/** Something is there to be looked at; what, is said to those who do not see it. */
+function Dot({ told }: { told: string }) {
+  return (
+    <span title={told} className="absolute top-2 right-[30%] size-2 rounded-full bg-guard md:static md:ml-auto">
+      <span className="sr-only">({told})</span>
+    </span>
   )
 }
 

@@ -4,6 +4,7 @@ import { useQueryClient, type QueryKey } from '@tanstack/react-query'
 import { useEffect, useEffectEvent, useState, useSyncExternalStore } from 'react'
 import { openStream, type StreamFilter } from '../api/client'
 import type { LiveEvent } from '../api/types'
+import { NEED_CHANGES } from '../live/changes'
 import { follow, type StreamState } from '../live/stream'
 
 const listeners = new Set<() => void>()
@@ -32,10 +33,17 @@ export function useConnection(): StreamState | undefined {
 export function useLive(filter: StreamFilter, onChange: (event: LiveEvent | 'connected') => void) {
   const change = useEffectEvent(onChange)
   useEffect(() => {
+    const { eventTypes } = filter
     const stop = follow({
-      open: (since, signal) => openStream(filter, since, signal),
-      onEvent: (event) => change(event),
-      onOpen: () => change('connected'),
+      open: (since, signal) => openStream(widened(filter), since, signal),
+      onEvent: (event) => {
+        overhear(event)
+        if (!eventTypes || eventTypes.includes(event.event_type)) change(event)
+      },
+      onOpen: () => {
+        overhear('connected')
+        change('connected')
+      },
       onState: setConnection,
     })
     return () => {
@@ -43,6 +51,34 @@ export function useLive(filter: StreamFilter, onChange: (event: LiveEvent | 'con
       setConnection(undefined)
     }
   }, [filter])
+}
+
+/** What the shell shows beside every page changes with these; it listens in on the page's stream, for a browser has few connections. */
+const NEEDS: ReadonlySet<string> = new Set(NEED_CHANGES)
+const shells = new Set<(event: LiveEvent | 'connected') => void>()
+
+/** Called by whoever follows a stream, for all that comes. */
+export function overhear(event: LiveEvent | 'connected') {
+  if (event !== 'connected' && !NEEDS.has(event.event_type)) return
+  for (const shell of shells) shell(event)
+}
+
+/** Calls when a stream tells of a change of what waits for a person. */
+export function useNeedsChange(onChange: (event: LiveEvent | 'connected') => void) {
+  const change = useEffectEvent(onChange)
+  useEffect(() => {
+    const shell = (event: LiveEvent | 'connected') => change(event)
+    shells.add(shell)
+    return () => {
+      shells.delete(shell)
+    }
+  }, [])
+}
+
+/** A page that names kinds of events hears of these too. One that follows some entities alone does not: the server has no such filter. */
+function widened(filter: StreamFilter): StreamFilter {
+  if (!filter.eventTypes || filter.entityIds || filter.entityTypes) return filter
+  return { eventTypes: [...new Set([...filter.eventTypes, ...NEED_CHANGES])] }
 }
 
 /**

@@ -1,9 +1,9 @@
 // The pages that navigation, keys and palette lead to: each is named once.
 
-import { Bot, Box, ClipboardList, Coins, Columns3, FolderGit2, House, ScrollText, Settings, Workflow, type LucideIcon } from 'lucide-react'
+import { Activity, Bot, Box, ClipboardList, Coins, Columns3, FolderGit2, House, ScrollText, Settings, Workflow, type LucideIcon } from 'lucide-react'
 
 export type NavPage = {
-  to: '/' | '/board' | '/specs' | '/graph' | '/sandboxes' | '/projects' | '/agents' | '/costs' | '/audit' | '/settings'
+  to: '/' | '/board' | '/specs' | '/graph' | '/sandboxes' | '/monitor' | '/projects' | '/agents' | '/costs' | '/audit' | '/settings'
   label: string
   icon: LucideIcon
   keys: string
@@ -17,6 +17,7 @@ export const NAV: readonly NavPage[] = [
   { to: '/specs', label: 'Specs', icon: ClipboardList, keys: 'g s' },
   { to: '/graph', label: 'Graph', icon: Workflow, keys: 'g g' },
   { to: '/sandboxes', label: 'Sandboxes', icon: Box, keys: 'g x', isFirst: true },
+  { to: '/monitor', label: 'Monitor', icon: Activity, keys: 'g m' },
   { to: '/projects', label: 'Projects', icon: FolderGit2, keys: 'g p', isFirst: true },
   { to: '/agents', label: 'Agents', icon: Bot, keys: 'g a' },
   { to: '/costs', label: 'Costs', icon: Coins, keys: 'g c' },

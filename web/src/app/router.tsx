@@ -16,6 +16,7 @@ import { resumeSession } from '../api/sign'
 import { asAuditSearch } from '../features/audit/search'
 import { asCostSearch, type CostSearch } from '../features/cost/search'
 import { HomePage } from '../features/home/HomePage'
+import { asMonitorSearch, type MonitorSearch } from '../features/monitor/search'
 import { asListSearch, type ListSearch } from '../features/sandbox/list'
 import { asSandboxSearch, type SandboxSearch } from '../features/sandbox/search'
 import { SignIn } from '../features/session/SignIn'
@@ -35,6 +36,7 @@ const ComparePage = lazy(async () => ({ default: (await import('../features/sand
 const AgentListPage = lazy(async () => ({ default: (await import('../features/agent/AgentListPage')).AgentListPage }))
 const AuditPage = lazy(async () => ({ default: (await import('../features/audit/AuditPage')).AuditPage }))
 const CostPage = lazy(async () => ({ default: (await import('../features/cost/CostPage')).CostPage }))
+const MonitorPage = lazy(async () => ({ default: (await import('../features/monitor/MonitorPage')).MonitorPage }))
 const NewProjectPage = lazy(async () => ({ default: (await import('../features/project/NewProjectPage')).NewProjectPage }))
 const NewTaskPage = lazy(async () => ({ default: (await import('../features/task/NewTaskPage')).NewTaskPage }))
 const ProjectListPage = lazy(async () => ({ default: (await import('../features/project/ProjectListPage')).ProjectListPage }))
@@ -214,6 +216,18 @@ const costs = createRoute({
   },
 })
 
+const monitor = createRoute({
+  getParentRoute: () => shell,
+  path: '/monitor',
+  validateSearch: asMonitorSearch,
+  component: function MonitorRoute() {
+    const navigate = useNavigate({ from: '/monitor' })
+    const onSearch = (change: MonitorSearch) =>
+      void navigate({ search: (before) => asMonitorSearch({ ...before, ...change }), replace: true })
+    return <MonitorPage search={asMonitorSearch(monitor.useSearch())} onSearch={onSearch} />
+  },
+})
+
 const settings = createRoute({
   getParentRoute: () => shell,
   path: '/settings',
@@ -287,6 +301,7 @@ const PAGES = [
   specs,
   newSpec,
   spec,
+  monitor,
   agents,
   audit,
   costs,

@@ -39,16 +39,18 @@ describe('playing again', () => {
 })
 
 describe('marks', () => {
-  test('show edits, what people said and what went wrong', () => {
+  test('show edits, what people said, what the Guardian found and what went wrong', () => {
     const marks = folded(foldMarks, [
       event(1, 'agent.file_edited', {}),
       event(2, 'agent.message', {}),
       event(3, 'agent.message_injected', {}),
       event(4, 'check.completed', { passed: false }),
       event(5, 'check.completed', { passed: true }),
+      event(6, 'guardian.finding', {}),
+      event(7, 'guardian.cleared', {}),
     ])
-    expect(marks.counts).toEqual({ edit: 1, message: 1, error: 1 })
-    expect(marks.times).toEqual({ edit: [START], message: [START], error: [START] })
+    expect(marks.counts).toEqual({ edit: 1, message: 1, finding: 1, error: 1 })
+    expect(marks.times).toEqual({ edit: [START], message: [START], finding: [START], error: [START] })
     expect(marks.errors).toEqual([4])
   })
 

@@ -40,10 +40,10 @@ function timeOf(event: LogEvent | undefined): number {
   return event ? Date.parse(event.at) : 0
 }
 
-export const MARK_KINDS = ['edit', 'message', 'error'] as const
+export const MARK_KINDS = ['edit', 'message', 'finding', 'error'] as const
 export type MarkKind = (typeof MARK_KINDS)[number]
 
-/** What a reader looks for: files that changed, what went wrong, what people said. */
+/** What a reader looks for: files that changed, what people said, what supervision found or did, what went wrong. */
 export type Marks = {
   counts: Readonly<Record<MarkKind, number>>
   /** When, in milliseconds, as many as can be told apart on the line. */
@@ -58,9 +58,9 @@ export const PLACES = 400
 export function foldMarks(): Folding<Marks> {
   const failed = new Set<string>()
   const errors: number[] = []
-  const counts = { edit: 0, message: 0, error: 0 }
-  const times: Record<MarkKind, readonly number[]> = { edit: [], message: [], error: [] }
-  const fresh: Record<MarkKind, number[]> = { edit: [], message: [], error: [] }
+  const counts = { edit: 0, message: 0, finding: 0, error: 0 }
+  const times: Record<MarkKind, readonly number[]> = { edit: [], message: [], finding: [], error: [] }
+  const fresh: Record<MarkKind, number[]> = { edit: [], message: [], finding: [], error: [] }
   let marks: Marks | undefined
   return {
     add: (event) => {
@@ -105,6 +105,10 @@ function markOf({ type, data }: LogEvent): MarkKind | undefined {
     case 'agent.interrupted':
     case 'agent.waiting':
       return 'message'
+    case 'guardian.finding':
+    case 'guardian.steering.intervention':
+    case 'conductor.conflict.found':
+      return 'finding'
     case 'agent.error':
     case 'agent.stream_error':
     case 'agent.failed':

@@ -302,7 +302,7 @@ async fn an_agent_sees_who_else_is_at_work_in_its_project() {
     omoi.gone(&sandbox).await;
     assert_eq!(omoi.task(&task).await["status"], "completed");
     let events = omoi.stored(&sandbox).await;
-    let done = of(&events, "agent.tool_completed");
+    let done = of(&events, "agent.tool_result");
     let seen = done[0].to_string();
     assert!(seen.contains(other.as_str()) && seen.contains("Play waits"), "{seen}");
     let refused = done[1].to_string();

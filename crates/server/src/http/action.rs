@@ -25,8 +25,8 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(reallocate))
         .routes(routes!(pause))
         .routes(routes!(resume))
-        .routes(routes!(list))
-        .routes(routes!(get_one))
+        .routes(routes!(list_actions))
+        .routes(routes!(get_action))
         .routes(routes!(revert))
 }
 
@@ -88,7 +88,7 @@ struct Filter {
 /// List actions, newest first
 #[utoipa::path(get, path = "/api/v1/guardian/actions", params(Filter, Paging),
     responses((status = 200, body = Page<Action>)), tag = "guardian")]
-async fn list(
+async fn list_actions(
     State(api): State<Api>,
     who: Caller,
     Query(filter): Query<Filter>,
@@ -103,7 +103,11 @@ async fn list(
 /// Show an action, with what was before and after
 #[utoipa::path(get, path = "/api/v1/guardian/actions/{id}", params(("id" = ActionId, Path)),
     responses((status = 200, body = Action)), tag = "guardian")]
-async fn get_one(State(api): State<Api>, who: Caller, Path(id): Path<ActionId>) -> ApiResult<Answer<Action>> {
+async fn get_action(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<ActionId>,
+) -> ApiResult<Answer<Action>> {
     who.viewer()?;
     Ok(Answer(api.store.action_get(&id).await?))
 }

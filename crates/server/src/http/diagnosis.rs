@@ -21,11 +21,11 @@ use crate::store::DiagnosisFilter;
 
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(list))
+        .routes(routes!(list_diagnoses))
         .routes(routes!(diagnose))
-        .routes(routes!(get_one))
-        .routes(routes!(accept))
-        .routes(routes!(dismiss))
+        .routes(routes!(get_diagnosis))
+        .routes(routes!(accept_diagnosis))
+        .routes(routes!(dismiss_diagnosis))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -39,7 +39,7 @@ struct Filter {
 /// List diagnoses, newest first
 #[utoipa::path(get, path = "/api/v1/diagnoses", params(Filter, Paging),
     responses((status = 200, body = Page<Diagnosis>)), tag = "guardian")]
-async fn list(
+async fn list_diagnoses(
     State(api): State<Api>,
     who: Caller,
     Query(filter): Query<Filter>,
@@ -70,7 +70,7 @@ async fn diagnose(
 /// Show a diagnosis
 #[utoipa::path(get, path = "/api/v1/diagnoses/{id}", params(("id" = DiagnosisId, Path)),
     responses((status = 200, body = Diagnosis)), tag = "guardian")]
-async fn get_one(
+async fn get_diagnosis(
     State(api): State<Api>,
     who: Caller,
     Path(id): Path<DiagnosisId>,
@@ -82,7 +82,7 @@ async fn get_one(
 /// Do what a diagnosis proposes, all of it or what is named
 #[utoipa::path(post, path = "/api/v1/diagnoses/{id}/accept", params(("id" = DiagnosisId, Path)), request_body = Acceptance,
     responses((status = 200, body = Diagnosis)), tag = "guardian")]
-async fn accept(
+async fn accept_diagnosis(
     State(api): State<Api>,
     who: Caller,
     Path(id): Path<DiagnosisId>,
@@ -94,7 +94,7 @@ async fn accept(
 /// Dismiss a diagnosis
 #[utoipa::path(post, path = "/api/v1/diagnoses/{id}/dismiss", params(("id" = DiagnosisId, Path)),
     responses((status = 200, body = Diagnosis)), tag = "guardian")]
-async fn dismiss(
+async fn dismiss_diagnosis(
     State(api): State<Api>,
     who: Caller,
     Path(id): Path<DiagnosisId>,

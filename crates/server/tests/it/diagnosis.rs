@@ -52,7 +52,7 @@ on_both! {
         assert_eq!(app.post(&path, json!({})).await.expect(200)["id"], found["id"], "the open one");
         app.post(&format!("/api/v1/diagnoses/{}/dismiss", text(&found["id"])), json!({})).await.expect(200);
         app.post(&path, json!({})).await.refused(409, "not_stuck");
-        app.post("/api/v1/tickets/tkt-none/diagnose", json!({})).await.refused(404, "not_found");
+        app.post("/api/v1/tickets/tkt-none/diagnose", json!({})).await.refused(404, "ticket_not_found");
     }
 
     async fn an_accepted_proposal_becomes_a_task_and_nothing_else_does(app: App) {

@@ -4,14 +4,14 @@ import { useState } from 'react'
 import type { LiveEvent, Sandbox } from '../../api/types'
 import { useActs } from '../../app/acts'
 import { useLive, useRefetch } from '../../app/live'
-import { TASK_CHANGES } from '../../live/changes'
+import { NEED_CHANGES } from '../../live/changes'
 import { TELLING } from '../../live/doing'
 import { count, usd } from '../../ui/amount'
 import { Page } from '../../ui/Page'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { Quiet, Section } from '../../ui/Section'
 import { Begin } from './Begin'
-import { anyProject, costsSince, heldTasks, liveSandboxes, tasksIn, waitingSpecs, wrongSandboxes } from './queries'
+import { anyProject, costsSince, diagnosesOpen, heldTasks, liveSandboxes, suggestions, tasksIn, waitingSpecs, wrongSandboxes } from './queries'
 import { Completed, Running, Wrong } from './rows'
 import { needs, Needs } from './Needs'
 
@@ -25,12 +25,8 @@ const CHANGES = {
     'SANDBOX_SPAWNED',
     'SANDBOX_FAILED',
     'SANDBOX_ENDED',
-    ...TASK_CHANGES,
+    ...NEED_CHANGES,
     'PROJECT_CREATED',
-    'SPEC_PHASE_STARTED',
-    'SPEC_PHASE_JUDGED',
-    'SPEC_PHASE_DECIDED',
-    'SPEC_UPDATED',
   ],
 }
 
@@ -43,16 +39,21 @@ export function HomePage() {
   const completed = useQuery(tasksIn('completed'))
   const wrong = useQuery(wrongSandboxes())
   const gates = useQuery(waitingSpecs())
+  const suggested = useQuery(suggestions())
+  const diagnoses = useQuery(diagnosesOpen())
   const costs = useQuery(costsSince(today))
   const projects = useQuery(anyProject())
   const [acts, hear] = useActs((live.data?.items ?? []).map(({ id }) => id))
   useHomeStream(hear)
 
-  const all = [live, held, failed, pending, completed, wrong, gates]
+  const all = [live, held, failed, pending, completed, wrong, gates, suggested, diagnoses]
   const error = all.find((query) => query.error)?.error
   const retry = () => all.forEach((query) => void query.refetch())
   const tasks = held.data?.items ?? []
-  const waiting = needs(tasks, pending.data?.items ?? [], failed.data?.items ?? [], acts, gates.data?.items ?? [])
+  const waiting = needs(tasks, pending.data?.items ?? [], failed.data?.items ?? [], acts, gates.data?.items ?? [], {
+    suggestions: suggested.data?.items ?? [],
+    diagnoses: diagnoses.data?.items ?? [],
+  })
   const isEmpty = [live, failed, pending, completed].every((query) => query.data?.items.length === 0)
 
   return (
@@ -101,7 +102,7 @@ export function HomePage() {
 /** Tells what sandboxes do as they do it, and asks for lists again when something in them has changed. */
 function useHomeStream(hear: (event: LiveEvent) => boolean) {
   const queries = useQueryClient()
-  const refetchLists = useRefetch(['sandboxes'], ['tasks'], ['projects'], ['specs'])
+  const refetchLists = useRefetch(['sandboxes'], ['tasks'], ['projects'], ['specs'], ['supervision'])
   const refetchCosts = useRefetch(['costs'])
   useLive(CHANGES, (event) => {
     if (event === 'connected') {

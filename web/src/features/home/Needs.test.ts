@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { Spec, Task } from '../../api/types'
-import { needs } from './Needs'
+import type { Diagnosis, GuardianIntervention, Spec, Task } from '../../api/types'
+import { idOf, needs } from './Needs'
 
 const task = (id: string, more: Partial<Task> = {}) =>
   ({ id, title: id, updated_at: '2026-11-16T09:00:00Z', sandbox_id: `sbx-${id}`, ...more }) as Task
@@ -13,11 +13,15 @@ test('what waits for a person comes oldest first, and what goes on by itself doe
     ['sbx-works', { words: 'thinks', at: '2026-11-16T09:30:00Z', waits: false }],
   ])
   const gates = [{ id: 'spec', current_phase: 'design', updated_at: '2026-11-16T08:30:00Z' } as Spec]
-  const found = needs(held, [task('pending')], failed, acts, gates)
-  expect(found.map((need) => [need.kind, need.kind === 'gate' ? need.spec.id : need.task.id, need.words])).toEqual([
+  const suggestions = [{ id: 'int', do: 'nudge', finding: 'in circles', created_at: '2026-11-16T09:40:00Z' } as GuardianIntervention]
+  const diagnoses = [{ id: 'dia', root_cause: 'no disk', created_at: '2026-11-16T07:00:00Z' } as Diagnosis]
+  const found = needs(held, [task('pending')], failed, acts, gates, { suggestions, diagnoses })
+  expect(found.map((need) => [need.kind, idOf(need), need.words])).toEqual([
+    ['diagnosis', 'dia', 'no disk'],
     ['failed', 'failed', 'no'],
     ['gate', 'spec', 'design of the spec'],
     ['budget', 'spent', 'budget_exceeded: …'],
     ['asks', 'asks', 'keep it?'],
+    ['suggestion', 'int', 'in circles'],
   ])
 })

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
-import { Clock, Coins, LockKeyhole, X, type LucideIcon } from 'lucide-react'
-import type { Spec, Task } from '../../api/types'
+import { Clock, Coins, LockKeyhole, ShieldQuestionMark, Stethoscope, X, type LucideIcon } from 'lucide-react'
+import type { Diagnosis, GuardianIntervention, Spec, Task } from '../../api/types'
 import { conflictOf, conflictWords } from '../../parts/conflict'
 import { oneLine } from '../../ui/plain'
 import { Quiet } from '../../ui/Section'
@@ -12,7 +12,12 @@ const CHARS = 160
 export type Need = { words: string; since: string } & (
   | { kind: 'asks' | 'budget' | 'failed'; task: Task }
   | { kind: 'gate'; spec: Spec }
+  | { kind: 'suggestion'; intervention: GuardianIntervention }
+  | { kind: 'diagnosis'; diagnosis: Diagnosis }
 )
+
+/** What supervision has for a person to decide. */
+export type Supervised = { suggestions: readonly GuardianIntervention[]; diagnoses: readonly Diagnosis[] }
 
 /** What cannot go on without a person, oldest first. */
 export function needs(
@@ -21,8 +26,13 @@ export function needs(
   failed: Task[],
   acts: ReadonlyMap<string, Doing>,
   gates: Spec[] = [],
+  { suggestions, diagnoses }: Supervised = { suggestions: [], diagnoses: [] },
 ): Need[] {
   const found: Need[] = []
+  for (const intervention of suggestions) {
+    found.push({ kind: 'suggestion', intervention, words: intervention.finding ?? intervention.text, since: intervention.created_at })
+  }
+  for (const diagnosis of diagnoses) found.push({ kind: 'diagnosis', diagnosis, words: diagnosis.root_cause, since: diagnosis.created_at })
   for (const spec of gates) {
     found.push({ kind: 'gate', spec, words: `${spec.current_phase} of the spec`, since: spec.updated_at })
   }
@@ -41,11 +51,40 @@ export function needs(
   return found.toSorted((a, b) => a.since.localeCompare(b.since))
 }
 
-const KINDS: Record<Need['kind'], [LucideIcon, string, string]> = {
+export const KINDS: Record<Need['kind'], [LucideIcon, string, string]> = {
   asks: [Clock, 'text-warn', 'waits for an answer'],
   budget: [Coins, 'text-warn', 'waits for a decision'],
   failed: [X, 'text-bad', 'failed for good'],
   gate: [LockKeyhole, 'text-warn', 'waits for approval'],
+  suggestion: [ShieldQuestionMark, 'text-guard', 'the Guardian suggests'],
+  diagnosis: [Stethoscope, 'text-guard', 'a ticket is stuck'],
+}
+
+export function idOf(need: Need): string {
+  switch (need.kind) {
+    case 'gate':
+      return need.spec.id
+    case 'suggestion':
+      return need.intervention.id
+    case 'diagnosis':
+      return need.diagnosis.id
+    default:
+      return need.task.id
+  }
+}
+
+/** What it is about, in a few words. */
+export function titleOf(need: Need): string {
+  switch (need.kind) {
+    case 'gate':
+      return need.spec.title
+    case 'suggestion':
+      return need.intervention.do === 'nudge' ? 'Tell the agent' : `To ${need.intervention.do}`
+    case 'diagnosis':
+      return `${need.diagnosis.failed_tasks} of ${need.diagnosis.total_tasks} tasks failed`
+    default:
+      return need.task.title
+  }
 }
 
 export function Needs({ items, hasMore }: { items: Need[]; hasMore: boolean }) {
@@ -54,7 +93,7 @@ export function Needs({ items, hasMore }: { items: Need[]; hasMore: boolean }) {
     <>
       <ul>
         {items.map((need) => (
-          <Row key={`${need.kind} ${need.kind === 'gate' ? need.spec.id : need.task.id}`} need={need} />
+          <Row key={`${need.kind} ${idOf(need)}`} need={need} />
         ))}
       </ul>
       {hasMore && (
@@ -79,15 +118,9 @@ function Row({ need }: { need: Need }) {
         <Icon size={14} aria-hidden />
         {state}
       </span>
-      {need.kind === 'gate' ? (
-        <Link to="/specs/$id" params={{ id: need.spec.id }} search={{ phase: need.spec.current_phase }} className={TITLE}>
-          {oneLine(need.spec.title, CHARS)}
-        </Link>
-      ) : (
-        <Link to="/tasks/$id" params={{ id: need.task.id }} className={TITLE}>
-          {oneLine(need.task.title, CHARS)}
-        </Link>
-      )}
+      <Where need={need} className={TITLE}>
+        {oneLine(titleOf(need), CHARS)}
+      </Where>
       <span className="untrusted min-w-0 flex-1 basis-60 truncate text-muted">{oneLine(need.words, CHARS)}</span>
       <span className="text-xs text-muted">
         <Ago at={need.since} />
@@ -97,15 +130,17 @@ function Row({ need }: { need: Need }) {
   )
 }
 
+const ACTS: Record<Need['kind'], string> = {
+  asks: 'Answer',
+  budget: 'Decide',
+  failed: 'See why',
+  gate: 'Review',
+  suggestion: 'Decide',
+  diagnosis: 'Decide',
+}
+
 /** Where it is dealt with. */
 function Act({ need }: { need: Need }) {
-  if (need.kind === 'gate') {
-    return (
-      <Link to="/specs/$id" params={{ id: need.spec.id }} search={{ phase: need.spec.current_phase }} className={ACT}>
-        Review
-      </Link>
-    )
-  }
   if (need.kind === 'asks' && need.task.sandbox_id) {
     return (
       <Link to="/sandboxes/$id" params={{ id: need.task.sandbox_id }} className={ACT}>
@@ -114,8 +149,24 @@ function Act({ need }: { need: Need }) {
     )
   }
   return (
-    <Link to="/tasks/$id" params={{ id: need.task.id }} className={ACT}>
-      {need.kind === 'failed' ? 'See why' : 'Decide'}
-    </Link>
+    <Where need={need} className={ACT}>
+      {ACTS[need.kind]}
+    </Where>
   )
+}
+
+type WhereProps = { need: Need; className: string; children: string; onClick?: () => void }
+
+/** A link to the page that shows it. */
+export function Where({ need, ...link }: WhereProps) {
+  switch (need.kind) {
+    case 'gate':
+      return <Link to="/specs/$id" params={{ id: need.spec.id }} search={{ phase: need.spec.current_phase }} {...link} />
+    case 'suggestion':
+      return <Link to="/monitor" search={{ tab: 'findings' }} {...link} />
+    case 'diagnosis':
+      return <Link to="/monitor" search={{ tab: 'diagnoses' }} {...link} />
+    default:
+      return <Link to="/tasks/$id" params={{ id: need.task.id }} {...link} />
+  }
 }

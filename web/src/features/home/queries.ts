@@ -2,7 +2,7 @@
 
 import { queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
-import type { Sandbox, Spec, Task, TaskStatus } from '../../api/types'
+import type { Anomaly, Diagnosis, GuardianIntervention, Sandbox, Spec, Task, TaskStatus } from '../../api/types'
 
 type List<T> = { items: T[]; next?: string | null }
 const LIVE = 50
@@ -60,6 +60,32 @@ export function waitingSpecs() {
     queryKey: ['specs', 'home', 'waiting'],
     queryFn: ({ signal }): Promise<List<Spec>> =>
       ask(api.GET('/api/v1/specs', { params: { query: { status: 'waiting', archived: false, limit: TASKS } }, signal })),
+  })
+}
+
+/** What the Guardian would do if a person agreed. */
+export function suggestions() {
+  return queryOptions({
+    queryKey: ['supervision', 'needs', 'suggestions'],
+    queryFn: ({ signal }): Promise<List<GuardianIntervention>> =>
+      ask(api.GET('/api/v1/interventions', { params: { query: { waiting: true, limit: TASKS } }, signal })),
+  })
+}
+
+/** Why tickets are stuck, with what could be done. */
+export function diagnosesOpen() {
+  return queryOptions({
+    queryKey: ['supervision', 'needs', 'diagnoses'],
+    queryFn: ({ signal }): Promise<List<Diagnosis>> =>
+      ask(api.GET('/api/v1/diagnoses', { params: { query: { state: 'open', limit: TASKS } }, signal })),
+  })
+}
+
+export function anomaliesOpen() {
+  return queryOptions({
+    queryKey: ['supervision', 'needs', 'anomalies'],
+    queryFn: ({ signal }): Promise<List<Anomaly>> =>
+      ask(api.GET('/api/v1/monitor/anomalies', { params: { query: { open: true, limit: TASKS } }, signal })),
   })
 }
 

@@ -7,7 +7,7 @@ import { Empty, ErrorPanel } from '../../ui/panels'
 import { EventList } from './EventList'
 import { isOfKind, KINDS, type Kind } from './search'
 
-const LABELS: Record<Kind, string> = { messages: 'Messages', tools: 'Tools', files: 'Files' }
+const LABELS: Record<Kind, string> = { messages: 'Messages', tools: 'Tools', files: 'Files', guardian: 'Guardian' }
 
 type Props = {
   sandboxId: string

@@ -93,7 +93,7 @@ describe('a replay', () => {
   test('is dragged along time, and moved by event with arrows', () => {
     show(undefined)
     const slider = screen.getByRole('slider', { name: 'Moment' })
-    expect(slider.getAttribute('aria-valuetext')).toContain('1 edit, 0 messages, 1 error')
+    expect(slider.getAttribute('aria-valuetext')).toContain('1 edit, 0 messages, 0 findings, 1 error')
     fireEvent.change(slider, { target: { value: START + 3_000 } })
     expect(at).toBe(2)
     fireEvent.keyDown(slider, { key: 'ArrowRight' })

@@ -114,6 +114,7 @@ function Line({ events, at, onAt }: Props) {
 const MARKS: Record<MarkKind, { one: string; className: string; px: number }> = {
   edit: { one: 'edit', className: 'stroke-ok', px: 6 },
   message: { one: 'message', className: 'stroke-accent', px: 10 },
+  finding: { one: 'finding', className: 'stroke-guard', px: 12 },
   error: { one: 'error', className: 'stroke-bad', px: 14 },
 }
 const MARKS_PX = 24

@@ -5,7 +5,7 @@ import { openStream } from '../../api/client'
 import { Problem } from '../../api/problem'
 import type { Sandbox, Task } from '../../api/types'
 import { useKeys } from '../../app/keys'
-import { setConnection, useRefetch } from '../../app/live'
+import { overhear, setConnection, useRefetch } from '../../app/live'
 import { foldFacts, foldFiles } from '../../live/facts'
 import { Feed, type FeedView } from '../../live/feed'
 import type { LogEvent } from '../../live/log'
@@ -158,6 +158,7 @@ function useFeed(id: string): [Feed, FeedView] {
         open: (since, signal) => openStream({ entityIds: [id] }, since, signal),
         onEvent: (event) => {
           applyLive(queries, id, event)
+          overhear(event)
           if (event.event_type === 'SANDBOX_model.call') recount()
         },
         // What is shown beside the events may have changed unheard.

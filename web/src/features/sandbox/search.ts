@@ -5,7 +5,7 @@ import type { Row } from '../../live/rows'
 export const TABS = ['activity', 'terminal', 'files', 'details'] as const
 export type Tab = (typeof TABS)[number]
 
-export const KINDS = ['messages', 'tools', 'files'] as const
+export const KINDS = ['messages', 'tools', 'files', 'guardian'] as const
 export type Kind = (typeof KINDS)[number]
 
 export type SandboxSearch = {
@@ -39,6 +39,11 @@ function asSeq(value: unknown): number | undefined {
 
 const SPEECH = ['agent.user_message', 'agent.message_injected', 'agent.interrupted', 'agent.waiting', 'agent.result']
 
+/** What Guardian and Conductor say of a sandbox. */
+export function isOfSupervision(type: string): boolean {
+  return type.startsWith('guardian.') || type.startsWith('conductor.')
+}
+
 /** A helper's call stays while anything below it fits. */
 export function isOfKind(row: Row, kind: Kind | undefined): boolean {
   if (kind === undefined) return true
@@ -50,6 +55,8 @@ export function isOfKind(row: Row, kind: Kind | undefined): boolean {
       return row.kind === 'tool' || (row.kind === 'event' && row.event.type.startsWith('check.'))
     case 'files':
       return row.kind === 'edit'
+    case 'guardian':
+      return row.kind === 'event' && isOfSupervision(row.event.type)
     default:
       return kind satisfies never
   }

@@ -30,7 +30,7 @@ export function useOpen(key: string, initially = false): [boolean, () => void] {
   return [isOpen, () => onOpen(key, !isOpen)]
 }
 
-export type Tone = 'plain' | 'speech' | 'run' | 'ok' | 'warn' | 'bad'
+export type Tone = 'plain' | 'speech' | 'run' | 'ok' | 'warn' | 'bad' | 'guard'
 
 const TONES: Record<Tone, string> = {
   plain: 'text-subtle',
@@ -39,6 +39,7 @@ const TONES: Record<Tone, string> = {
   ok: 'text-ok',
   warn: 'text-warn',
   bad: 'text-bad',
+  guard: 'text-guard',
 }
 
 type Props = {

@@ -89,6 +89,22 @@ describe('cards', () => {
     expect(screen.getByText('5 turns · 0 in · 300 out · $0.50')).toBeTruthy()
   })
 
+  test('what Guardian and Conductor say has its reason, its decision and its effect', async () => {
+    show([
+      event('guardian.finding', { kind: 'repeated_action', severity: 'warning', text: 'grep 5 times', seqs: [3, 5], do: 'nudge', held: 'cool_down' }),
+      event('guardian.steering.intervention', { do: 'nudge', mode: 'suggest', text: 'Try something else.', reason: 'grep 5 times', alignment: 0.5 }),
+      event('guardian.intervention.approved', { by: 'ada' }),
+      event('guardian.intervention.effect', { effect: 'changed', by: 'another call', alignment: 1 }),
+      event('conductor.conflict.found', { kind: 'lines', with: { title: 'Mend it' }, files: [{ path: 'a.py', lines: [{ first: 3, last: 9 }] }] }),
+    ])
+    expect(screen.getByText('warning · held back: cool down · shown by events 3, 5')).toBeTruthy()
+    expect(screen.getByText('by ada')).toBeTruthy()
+    expect(screen.getByText('another call · alignment 1.00')).toBeTruthy()
+    expect(screen.getByText('a.py 3–9')).toBeTruthy()
+    await userEvent.click(screen.getByRole('button', { name: 'Guardian suggests: nudge' }))
+    expect(screen.getAllByText('grep 5 times')).toHaveLength(2)
+  })
+
   test('an event that nobody knows is shown with its data', async () => {
     show([event('something.new', { anything: { deep: 1 } })])
     expect(screen.getByText('something.new')).toBeTruthy()
@@ -108,6 +124,9 @@ describe('cards', () => {
     ['agent.interrupted', { sender_id: 'x', reason: 'x' }],
     ['agent.failed', { error: 'x', failure_kind: 'x' }],
     ['egress.denied', { host: 'x', reason: 'x' }],
+    ['guardian.finding', { kind: 'x', text: 'x', severity: 'x' }],
+    ['guardian.steering.intervention', { do: 'x', text: 'x', by: 'x' }],
+    ['conductor.conflict.found', { kind: 'x', with: { title: 'x' }, files: [{ path: 'x' }] }],
     ['x', { x: 'x' }],
   ])('%s from a hostile agent is text: nothing runs, hides or is fetched', (type, data) => {
     const evil = '<img src=x onerror=alert(1)><script>alert(2)</script>\u202egnp.exe\u200b\u0007'

@@ -1,7 +1,9 @@
 import { memo } from 'react'
 import type { LogEvent } from '../../../live/log'
 import type { Row } from '../../../live/rows'
+import { isOfSupervision } from '../search'
 import { EditCard } from './Edit'
+import { GuardCard } from './Guard'
 import { BeatsCard, HoleCard, LineCard } from './Line'
 import { InjectedCard, InterruptedCard, MessageCard, ThinkingCard, UserMessageCard } from './Speech'
 import { ToolCard } from './Tool'
@@ -37,6 +39,6 @@ function OneEvent({ row, event }: { row: Row; event: LogEvent }) {
     case 'agent.interrupted':
       return <InterruptedCard row={row} event={event} />
     default:
-      return <LineCard row={row} event={event} />
+      return isOfSupervision(event.type) ? <GuardCard row={row} event={event} /> : <LineCard row={row} event={event} />
   }
 }
