@@ -269,7 +269,7 @@ export interface paths {
             cookie?: never;
         };
         /** List diagnoses, newest first */
-        get: operations["guardian_list"];
+        get: operations["guardian_list_diagnoses"];
         put?: never;
         post?: never;
         delete?: never;
@@ -286,7 +286,7 @@ export interface paths {
             cookie?: never;
         };
         /** Show a diagnosis */
-        get: operations["guardian_get_one"];
+        get: operations["guardian_get_diagnosis"];
         put?: never;
         post?: never;
         delete?: never;
@@ -305,7 +305,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Do what a diagnosis proposes, all of it or what is named */
-        post: operations["guardian_accept"];
+        post: operations["guardian_accept_diagnosis"];
         delete?: never;
         options?: never;
         head?: never;
@@ -322,7 +322,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Dismiss a diagnosis */
-        post: operations["guardian_dismiss"];
+        post: operations["guardian_dismiss_diagnosis"];
         delete?: never;
         options?: never;
         head?: never;
@@ -371,7 +371,7 @@ export interface paths {
             cookie?: never;
         };
         /** List actions, newest first */
-        get: operations["guardian_list"];
+        get: operations["guardian_list_actions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -388,7 +388,7 @@ export interface paths {
             cookie?: never;
         };
         /** Show an action, with what was before and after */
-        get: operations["guardian_get_one"];
+        get: operations["guardian_get_action"];
         put?: never;
         post?: never;
         delete?: never;
@@ -938,7 +938,7 @@ export interface paths {
             cookie?: never;
         };
         /** List the artefacts of a sandbox, oldest first */
-        get: operations["sandboxes_list"];
+        get: operations["sandboxes_list_artifacts"];
         put?: never;
         /**
          * Hand in an artefact
@@ -980,7 +980,7 @@ export interface paths {
             cookie?: never;
         };
         /** List a sandbox's commands, newest first */
-        get: operations["sandboxes_list"];
+        get: operations["sandboxes_list_commands"];
         put?: never;
         /**
          * Run a command in a sandbox
@@ -1001,7 +1001,7 @@ export interface paths {
             cookie?: never;
         };
         /** Show a command */
-        get: operations["sandboxes_get_one"];
+        get: operations["sandboxes_get_command"];
         put?: never;
         post?: never;
         delete?: never;
@@ -6457,7 +6457,7 @@ export interface operations {
             };
         };
     };
-    guardian_list: {
+    guardian_list_diagnoses: {
         parameters: {
             query?: {
                 project_id?: components["schemas"]["ProjectId"];
@@ -6547,7 +6547,7 @@ export interface operations {
             };
         };
     };
-    guardian_get_one: {
+    guardian_get_diagnosis: {
         parameters: {
             query?: never;
             header?: never;
@@ -6631,7 +6631,7 @@ export interface operations {
             };
         };
     };
-    guardian_accept: {
+    guardian_accept_diagnosis: {
         parameters: {
             query?: never;
             header?: never;
@@ -6764,7 +6764,7 @@ export interface operations {
             };
         };
     };
-    guardian_dismiss: {
+    guardian_dismiss_diagnosis: {
         parameters: {
             query?: never;
             header?: never;
@@ -7034,7 +7034,7 @@ export interface operations {
             };
         };
     };
-    guardian_list: {
+    guardian_list_actions: {
         parameters: {
             query?: {
                 project_id?: components["schemas"]["ProjectId"];
@@ -7122,7 +7122,7 @@ export interface operations {
             };
         };
     };
-    guardian_get_one: {
+    guardian_get_action: {
         parameters: {
             query?: never;
             header?: never;
@@ -10923,7 +10923,7 @@ export interface operations {
             };
         };
     };
-    sandboxes_list: {
+    sandboxes_list_artifacts: {
         parameters: {
             query?: {
                 /** @description How many at most. */
@@ -11233,7 +11233,7 @@ export interface operations {
             };
         };
     };
-    sandboxes_list: {
+    sandboxes_list_commands: {
         parameters: {
             query?: {
                 /** @description How many at most. */
@@ -11455,7 +11455,7 @@ export interface operations {
             };
         };
     };
-    sandboxes_get_one: {
+    sandboxes_get_command: {
         parameters: {
             query?: never;
             header?: never;

@@ -122,7 +122,8 @@ async fn one_that_builds_in_silence_is_left_alone_and_one_that_hangs_is_found() 
     let omoi = Omoi::with_scenarios(&[("builds", &builds), ("hangs", &hangs)]).await;
     let policy = "steering: off\nthresholds: { no_progress: { quiet: 5s } }";
     let project = omoi.watched_project(policy).await;
-    let beats = json!({ "heartbeat_seconds": 1 });
+    // What a debug build of the worker itself does for a heartbeat each second looks like work.
+    let beats = json!({ "heartbeat_seconds": 2 });
     let (_, builds) = omoi.agent(&project, "builds", beats.clone()).await;
     let (_, hangs) = omoi.agent(&project, "hangs", beats).await;
     omoi.gone(&builds).await;

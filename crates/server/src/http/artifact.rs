@@ -32,7 +32,7 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 
 pub fn routes() -> OpenApiRouter<Api> {
     OpenApiRouter::new()
-        .routes(routes!(list, hand_in))
+        .routes(routes!(list_artifacts, hand_in))
         .routes(routes!(list_of_task))
         .routes(routes!(download))
 }
@@ -83,7 +83,7 @@ async fn hand_in(
 /// List the artefacts of a sandbox, oldest first
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/artifacts", params(("id" = SandboxId, Path), Paging),
     responses((status = 200, body = Page<Artifact>)), tag = "sandboxes")]
-async fn list(
+async fn list_artifacts(
     State(api): State<Api>,
     who: Caller,
     Path(id): Path<SandboxId>,

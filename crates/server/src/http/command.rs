@@ -18,7 +18,7 @@ use super::{
 };
 
 pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list, run)).routes(routes!(get_one))
+    OpenApiRouter::new().routes(routes!(list_commands, run)).routes(routes!(get_command))
 }
 
 /// Run a command in a sandbox
@@ -40,7 +40,7 @@ async fn run(
 /// List a sandbox's commands, newest first
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/commands", params(("id" = SandboxId, Path), Paging),
     responses((status = 200, body = Page<Command>)), tag = "sandboxes")]
-async fn list(
+async fn list_commands(
     State(api): State<Api>,
     who: Caller,
     Path(id): Path<SandboxId>,
@@ -55,7 +55,7 @@ async fn list(
 /// Show a command
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/commands/{command_id}", params(("id" = SandboxId, Path), ("command_id" = CommandId, Path)),
     responses((status = 200, body = Command)), tag = "sandboxes")]
-async fn get_one(
+async fn get_command(
     State(api): State<Api>,
     who: Caller,
     Path((id, command)): Path<(SandboxId, CommandId)>,

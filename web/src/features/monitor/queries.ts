@@ -94,8 +94,7 @@ export function approve(id: string, text: string | undefined) {
 }
 
 export function dismiss(id: string) {
-  // Named in the API's document as the dismissal of a diagnosis is, which has no body.
-  return ask(api.POST('/api/v1/interventions/{id}/dismiss', { params: { path: { id } }, body: {} as never }))
+  return ask(api.POST('/api/v1/interventions/{id}/dismiss', { params: { path: { id } }, body: {} }))
 }
 
 export function matrix(project: string) {
@@ -169,8 +168,7 @@ export function policyTry(project: string, text: string) {
 
 export function actionList(project: string | undefined) {
   return paged<Action>(['actions', project], (query, signal) =>
-    // Named in the API's document as the list of diagnoses is, so that types take it for one.
-    ask(api.GET('/api/v1/guardian/actions', { params: { query: { ...query, ...(project && { project_id: project }) } }, signal })) as Promise<Paged<never>>,
+    ask(api.GET('/api/v1/guardian/actions', { params: { query: { ...query, ...(project && { project_id: project }) } }, signal })),
   )
 }
 
