@@ -3,6 +3,7 @@ import { useLocation, useNavigate } from '@tanstack/react-router'
 import { Bell } from 'lucide-react'
 import { useEffect, useRef } from 'react'
 import { useActs } from '../../app/acts'
+import { useSession } from '../../api/session'
 import { useNeedsChange, useRefetch } from '../../app/live'
 import { Menu, type MenuItem } from '../../ui/Menu'
 import { oneLine } from '../../ui/plain'
@@ -14,6 +15,11 @@ const CHARS = 48
 
 /** How many things wait for a person, on every page; pressed, which. */
 export function NeedsYou() {
+  // Whoever has signed out is on the way to the sign-in, and has nothing to ask for.
+  return useSession() && <Waiting />
+}
+
+function Waiting() {
   const live = useQuery(liveSandboxes())
   const held = useQuery(heldTasks())
   const failed = useQuery(tasksIn('failed'))
