@@ -73,6 +73,7 @@ on_both! {
         app.event(&b, "agent.completed", json!({})).await.expect(200);
         app.tell(&a, &b, "hello").await.refused(409, "sandbox_ended");
         assert!(app.peers(&a).await.is_empty());
+        assert!(app.peers(&app.sandbox().await).await.is_empty(), "without a task there is nobody to speak to");
         app.cancel(a.task.as_ref().unwrap()).await;
         assert_eq!(app.tell(&a, &b, "hello").await.status.as_u16(), 401);
     }
