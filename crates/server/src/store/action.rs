@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use super::{
     Ask, Error, Store, Tx, message, project, sandbox, task,
-    transition::{self, Note},
+    transition::{Note, order},
     value::{Row, params},
 };
 use crate::domain::task::TaskEvent;
@@ -251,13 +251,6 @@ async fn hold_sandbox(
         after: json!({ "message_id": sent.id }),
     };
     write_down(tx, actor, deed).await
-}
-
-async fn order(tx: &mut Tx, id: &TaskId, event: TaskEvent, note: Note) -> Result<(), Error> {
-    match transition::apply(tx, id, event, note).await? {
-        Ok(_) => Ok(()),
-        Err(refused) => Err(Error::conflict(refused.code(), refused.to_string())),
-    }
 }
 
 async fn set_priority(tx: &mut Tx, id: &TaskId, priority: Priority) -> Result<(), Error> {

@@ -13,7 +13,7 @@ use serde_json::{Map, json};
 
 use super::{
     Ask, Error, Store, Tx, task, ticket,
-    transition::{self, Note},
+    transition::{Note, order},
     value::{Row, params},
 };
 use crate::domain::{
@@ -253,10 +253,8 @@ async fn insert(
 async fn carry_out(tx: &mut Tx, ticket: &TicketId, proposal: &Proposal) -> Result<TaskId, Error> {
     match proposal.kind {
         ProposalKind::Retry => {
-            match transition::apply(tx, &proposal.about, TaskEvent::Retried, Note::default()).await? {
-                Ok(_) => Ok(proposal.about.clone()),
-                Err(refused) => Err(Error::conflict(refused.code(), refused.to_string())),
-            }
+            order(tx, &proposal.about, TaskEvent::Retried, Note::default()).await?;
+            Ok(proposal.about.clone())
         }
         ProposalKind::Task => {
             let new = NewTask {

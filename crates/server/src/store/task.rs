@@ -12,7 +12,7 @@ use super::{
     Ask, Error, Store, Tx, dependency, dispatch, proof,
     sandbox::Reporter,
     transcript,
-    transition::{Note, Stored, apply, object, time_out, transition},
+    transition::{Note, Stored, object, order, time_out, transition},
     value::{Row, params},
 };
 use crate::domain::{
@@ -149,10 +149,7 @@ impl Store {
     ) -> Result<Task, Error> {
         let (actor, id) = (actor.to_owned(), id.clone());
         self.write(async move |tx| {
-            let refused = apply(tx, &id, event.clone(), note.clone()).await?.err();
-            if let Some(refused) = refused {
-                return Err(Error::conflict(refused.code(), refused.to_string()));
-            }
+            order(tx, &id, event.clone(), note.clone()).await?;
             tx.record(&actor, action, "task", id.as_str(), json!({ "reason": note.error }));
             get(tx, &id).await
         })

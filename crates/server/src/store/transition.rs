@@ -116,6 +116,14 @@ pub(super) async fn apply(
     transition(tx, &stored, event, note).await
 }
 
+/// The same, where whoever asks is told why not.
+pub(super) async fn order(tx: &mut Tx, id: &TaskId, event: TaskEvent, note: Note) -> Result<(), Error> {
+    match apply(tx, id, event, note).await? {
+        Ok(_) => Ok(()),
+        Err(refused) => Err(Error::conflict(refused.code(), refused.to_string())),
+    }
+}
+
 pub(super) async fn lease_expired(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     let stored = Stored::load(tx, id).await?;
     let event = TaskEvent::LeaseExpired { retry: stored.retry(tx, FailureKind::Lost) };
