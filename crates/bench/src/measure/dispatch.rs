@@ -1,7 +1,10 @@
 //! Dispatch: how soon a task has its sandbox ordered, what that costs with few and with many tasks waiting, and a task
 //! that does nothing, from the request to its proof.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
 
 use anyhow::{Context, ensure};
 use serde_json::json;
@@ -17,6 +20,8 @@ use crate::{
 };
 
 const FEW: u64 = 100;
+/// What the removal of a sandbox has left to the disk is written by then: only after it is the machine idle.
+const REST: Duration = Duration::from_millis(500);
 
 pub async fn dispatched(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::Result<()> {
     among_many(bench, kind, report).await?;
@@ -89,9 +94,10 @@ async fn in_sandboxes(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow:
     {
         let mut works = Vec::with_capacity(bench.scale.works);
         for _ in 0..bench.scale.works {
+            tokio::time::sleep(REST).await;
             works.push(sandboxes.work_once(&checks).await?);
         }
-        let quantile = |of: fn(&Work) -> std::time::Duration, quantile: f64| -> anyhow::Result<f64> {
+        let quantile = |of: fn(&Work) -> Duration, quantile: f64| -> anyhow::Result<f64> {
             let mut times = Latency::new()?;
             works.iter().for_each(|work| times.record(of(work)));
             Ok(times.quantile_ms(quantile))

@@ -14,7 +14,7 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
     let last = match &mut tx.conn {
         Conn::Sqlite(conn) => {
             let last = insert_into_sqlite(conn, &tx.rows)?;
-            sqlite::batch(conn, "COMMIT")?;
+            sqlite::say(conn, "COMMIT")?;
             last
         }
         Conn::Postgres(conn) if tx.rows.is_empty() => {

@@ -8,10 +8,11 @@ use rusqlite::Connection;
 
 use super::{Error, sqlite};
 
-/// Pages that are written before they are copied.
-const PART_PAGES: i32 = 1000;
-/// A log this long is not left to others: 32 MiB.
-const LOG_PAGES_MAX: i32 = 8000;
+/// Pages that are written before they are copied: the disk is busy with a copy for some milliseconds, and whoever commits
+/// then waits, so there are few copies; and a page that was written often is copied once.
+const PART_PAGES: i32 = 8000;
+/// A log this long is not left to others: 64 MiB.
+const LOG_PAGES_MAX: i32 = 16_000;
 
 /// Says on each part that the connection has written that it is to be copied.
 pub(super) fn watch(writer: &mut Connection) -> Result<Receiver<()>, Error> {
@@ -71,15 +72,14 @@ mod tests {
             (parts.try_recv().is_ok(), long)
         };
         for (pages, expected) in [
-            (999, (false, false)),
-            (1000, (true, false)),
-            (1001, (false, false)),
-            (2500, (true, false)),
-            (3400, (false, false)),
+            (7999, (false, false)),
+            (8000, (true, false)),
+            (8001, (false, false)),
+            (15_999, (false, false)),
             (20, (false, false)),
-            (1020, (true, false)),
-            (8000, (true, true)),
-            (8100, (false, true)),
+            (8020, (true, false)),
+            (16_100, (true, true)),
+            (16_200, (false, true)),
         ] {
             assert_eq!(asked(pages), expected, "{pages} pages");
         }

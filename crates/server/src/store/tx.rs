@@ -149,7 +149,7 @@ impl Tx {
         self.audit.clear();
         self.writes = 0;
         match &mut self.conn {
-            Conn::Sqlite(conn) => sqlite::batch(conn, "BEGIN IMMEDIATE"),
+            Conn::Sqlite(conn) => sqlite::say(conn, "BEGIN IMMEDIATE"),
             Conn::Postgres(conn) => conn.begin_writing().await,
         }
     }
@@ -174,7 +174,7 @@ impl Tx {
         self.offers = None;
         let undone = match &mut self.conn {
             Conn::Sqlite(conn) if conn.is_autocommit() => Ok(()),
-            Conn::Sqlite(conn) => sqlite::batch(conn, "ROLLBACK"),
+            Conn::Sqlite(conn) => sqlite::say(conn, "ROLLBACK"),
             Conn::Postgres(conn) => conn.rollback().await,
         };
         if let Err(error) = undone {
