@@ -261,8 +261,10 @@ pub(super) async fn insert(tx: &mut Tx, new: &NewTask) -> Result<TaskId, Error> 
     }
     let id = TaskId::generate();
     insert_row(tx, &id, &project_id, new, Edges::default()).await?;
-    dependency::set(tx, &id, &new.dependencies).await?;
-    dependency::fail_doomed(tx, std::slice::from_ref(&id)).await?;
+    if !new.dependencies.is_empty() {
+        dependency::set(tx, &id, &new.dependencies).await?;
+        dependency::fail_doomed(tx, std::slice::from_ref(&id)).await?;
+    }
     Ok(id)
 }
 

@@ -2,7 +2,7 @@
 //! for, so a future over it is ready at once; PostgreSQL's threads run a small runtime each.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     panic::AssertUnwindSafe,
     path::Path,
     rc::Rc,
@@ -12,7 +12,7 @@ use std::{
 
 use futures_util::FutureExt;
 use tokio::{
-    sync::{Mutex as AsyncMutex, mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     task::LocalSet,
     time::Instant,
 };
@@ -183,26 +183,29 @@ async fn postgres_writer(
     }
 }
 
-async fn postgres_readers(address: Address, rules: Arc<Rules>, clock: Clock, reads: Reads, count: usize) {
-    let reads = Arc::new(AsyncMutex::new(reads));
-    let connected = Rc::new(Cell::new(0));
+async fn postgres_readers(address: Address, rules: Arc<Rules>, clock: Clock, mut reads: Reads, count: usize) {
+    let (connected, line) = (Rc::new(Cell::new(0)), Rc::new(Line::default()));
     let readers = (0..count.max(1)).map(|_| {
         let link = Link { connected: connected.clone(), ..Link::new(address.clone(), rules.clone()) };
-        tokio::task::spawn_local(postgres_reader(link, clock.clone(), reads.clone()))
+        tokio::task::spawn_local(postgres_reader(link, clock.clone(), line.clone()))
     });
-    for reader in readers.collect::<Vec<_>>() {
+    let readers: Vec<_> = readers.collect();
+    while let Some(job) = reads.recv().await {
+        line.hand(job).await;
+    }
+    line.close();
+    for reader in readers {
         let _ = reader.await;
     }
 }
 
-async fn postgres_reader(mut link: Link, clock: Clock, reads: Arc<AsyncMutex<Reads>>) {
+async fn postgres_reader(mut link: Link, clock: Clock, line: Rc<Line>) {
     loop {
         // One without a connection leaves the work to those that have one.
         while link.connected.get() > 0 && link.tx().await.is_err() {
             tokio::time::sleep_until(link.not_before).await;
         }
-        let next = reads.lock().await.recv().await;
-        let Some(job) = next else { return };
+        let Some(job) = line.next().await else { return };
         match link.tx().await {
             Ok(tx) => {
                 tx.now = clock.now();
@@ -210,6 +213,46 @@ async fn postgres_reader(mut link: Link, clock: Clock, reads: Arc<AsyncMutex<Rea
             }
             Err(error) => job.finish(Err(error)),
         }
+    }
+}
+
+/// Readers that have nothing to do. The one that worked last is given the next job: its statements are prepared and
+/// planned, while taken in turn all of them would be cold for long.
+#[derive(Default)]
+struct Line {
+    idle: RefCell<Vec<oneshot::Sender<Box<dyn Job>>>>,
+    came: Notify,
+    closed: Cell<bool>,
+}
+
+impl Line {
+    async fn next(&self) -> Option<Box<dyn Job>> {
+        if self.closed.get() {
+            return None;
+        }
+        let (give, given) = oneshot::channel();
+        self.idle.borrow_mut().push(give);
+        self.came.notify_one();
+        given.await.ok()
+    }
+
+    async fn hand(&self, mut job: Box<dyn Job>) {
+        loop {
+            let last = self.idle.borrow_mut().pop();
+            let Some(reader) = last else {
+                self.came.notified().await;
+                continue;
+            };
+            match reader.send(job) {
+                Ok(()) => return,
+                Err(back) => job = back,
+            }
+        }
+    }
+
+    fn close(&self) {
+        self.closed.set(true);
+        self.idle.borrow_mut().clear();
     }
 }
 
