@@ -23,9 +23,9 @@ const TRANSACTION_ROWS: usize = 1000;
 const STATEMENT_ROWS: usize = 100;
 const SANDBOXES: usize = 64;
 const RUN_ROWS: usize = 50;
-const COLUMNS: usize = 11;
-const NAMES: &str = "pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, source, data, \
-                     created_at";
+const COLUMNS: usize = 12;
+const NAMES: &str = "pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, opens_run, \
+                     source, data, created_at";
 
 /// The table of events in a database of its own.
 pub struct Raw {
@@ -108,6 +108,13 @@ struct Row {
     seq: i64,
 }
 
+impl Row {
+    /// As the server tells it, where all events are of one type.
+    fn opens_run(&self) -> bool {
+        self.seq == 1 || self.seq % 16 == 0
+    }
+}
+
 impl Rows {
     fn new() -> Self {
         let ids = (0..SANDBOXES).map(|n| format!("sbx-019a86b70c3f7d1ea2b4c5d6e7f8{n:04}")).collect();
@@ -156,8 +163,8 @@ fn schema() -> String {
 fn open(path: &Path) -> anyhow::Result<Connection> {
     let conn = Connection::open(path)?;
     conn.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; \
-         PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 2000;",
+        "PRAGMA page_size = 2048; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; \
+         PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; PRAGMA wal_autocheckpoint = 4000;",
     )?;
     conn.execute_batch(&schema().replace("BIGINT PRIMARY KEY", "INTEGER PRIMARY KEY"))?;
     Ok(conn)
@@ -172,7 +179,7 @@ fn insert_sqlite(conn: &mut Connection, rows: &mut Rows) -> anyhow::Result<()> {
 }
 
 fn insert_statement(conn: &Connection, rows: &mut Rows, count: usize) -> anyhow::Result<()> {
-    let values = vec!["(?,?,?,?,?,?,?,?,?,?,?)"; count].join(",");
+    let values = vec!["(?,?,?,?,?,?,?,?,?,?,?,?)"; count].join(",");
     let mut statement = conn.prepare_cached(&format!("INSERT INTO events ({NAMES}) VALUES {values}"))?;
     for n in 0..count {
         let row = rows.row();
@@ -185,17 +192,19 @@ fn insert_statement(conn: &Connection, rows: &mut Rows, count: usize) -> anyhow:
         statement.raw_bind_parameter(at + 6, row.seq)?;
         statement.raw_bind_parameter(at + 7, TOOL_USE)?;
         statement.raw_bind_parameter(at + 8, row.seq)?;
-        statement.raw_bind_parameter(at + 9, SOURCE)?;
-        statement.raw_bind_parameter(at + 10, rows.data.as_str())?;
-        statement.raw_bind_parameter(at + 11, CREATED_AT)?;
+        statement.raw_bind_parameter(at + 9, row.opens_run())?;
+        statement.raw_bind_parameter(at + 10, SOURCE)?;
+        statement.raw_bind_parameter(at + 11, rows.data.as_str())?;
+        statement.raw_bind_parameter(at + 12, CREATED_AT)?;
     }
     statement.raw_execute()?;
     Ok(())
 }
 
 const UNNEST: &str = "INSERT INTO events (pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, \
-                      type_count, source, data, created_at) \
-                      SELECT pos, 'sandbox', id, seq, seq, seq, $5, seq, 'agent', data, $6 \
+                      type_count, opens_run, source, data, created_at) \
+                      SELECT pos, 'sandbox', id, seq, seq, seq, $5, seq, CASE WHEN seq = 1 OR seq % 16 = 0 \
+                      THEN 1 ELSE 0 END, 'agent', data, $6 \
                       FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[]) AS r (pos, id, seq, data)";
 
 async fn insert_postgres(client: &Client, statement: &Statement, columns: Columns<'_>) -> anyhow::Result<()> {

@@ -6,10 +6,12 @@ use super::{
     sandbox::Reporter,
     sqlite,
     tx::Conn,
+    typed,
     value::{Row, params},
 };
 
-/// Writes the outbox and commits: gives each row the next position and, on PostgreSQL, tells the other processes.
+/// Writes the outbox and commits: gives each row the next position and, on PostgreSQL, tells the other processes. What was
+/// trusted there and is not so voids the transaction: a division by zero where it would commit.
 pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
     let last = match &mut tx.conn {
         Conn::Sqlite(conn) => {
@@ -18,6 +20,11 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
             last
         }
         Conn::Postgres(conn) if tx.rows.is_empty() => {
+            if let Some(trusted) = tx.trusted
+                && conn.transaction_id().await? != trusted
+            {
+                return Err(Error::Busy);
+            }
             conn.batch("COMMIT").await?;
             0
         }
@@ -25,11 +32,12 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
             let sql = format!(
                 "WITH base AS (SELECT COALESCE(max(pos), 0) AS last FROM events), added AS ( \
                  INSERT INTO events SELECT base.last + r.n, r.entity_type, r.entity_id, r.seq, r.worker_seq, \
-                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused FROM base, \
+                 r.worker_last, r.event_type, r.type_count, r.opens_run, r.source, r.data, r.created_at, r.refused FROM base, \
                  unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], \
-                 $8::text[], $9::text[], $10::bigint[], $11::text[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
-                 worker_seq, worker_last, event_type, type_count, source, data, created_at, refused, n)) \
-                 SELECT last, pg_notify('{CHANNEL}', (last + $12)::text) IS NULL AS told FROM base"
+                 $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
+                 worker_seq, worker_last, event_type, type_count, opens_run, source, data, created_at, refused, n)) \
+                 SELECT last, pg_notify('{CHANNEL}', (last + $13)::text) IS NULL AS told, \
+                 1 / CASE WHEN txid_current() = COALESCE($14, txid_current()) THEN 1 ELSE 0 END AS trusted FROM base"
             );
             let rows = &tx.rows;
             let texts = |of: fn(&Entry) -> &str| rows.iter().map(of).collect::<Vec<_>>();
@@ -45,11 +53,13 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
                         &ints(|row| Some(row.worker_last)),
                         &texts(|row| &row.event_type),
                         &ints(|row| Some(row.type_count)),
+                        &ints(|row| Some(row.opens_run.into())),
                         &texts(|row| row.source.as_str()),
                         &texts(|row| &row.data),
                         &ints(|row| Some(row.created_at.as_microsecond())),
                         &rows.iter().map(|row| row.refused.as_deref()).collect::<Vec<_>>(),
                         &i64::try_from(rows.len()).unwrap_or(i64::MAX),
+                        &tx.trusted,
                     ],
                 )
                 .await?;
@@ -68,7 +78,7 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
     }
     let last = sqlite::query(conn, "SELECT COALESCE(max(pos), 0) AS pos FROM events", vec![])?;
     let last: i64 = last.first().map_or(Ok(0), |row| row.get("pos"))?;
-    let sql = "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    let sql = "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
     sqlite::execute_each(conn, sql, (last + 1..).zip(rows), |statement, (pos, row)| {
         statement.raw_bind_parameter(1, pos)?;
         statement.raw_bind_parameter(2, row.entity_type.as_ref())?;
@@ -78,10 +88,11 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
         statement.raw_bind_parameter(6, row.worker_last)?;
         statement.raw_bind_parameter(7, row.event_type.as_str())?;
         statement.raw_bind_parameter(8, row.type_count)?;
-        statement.raw_bind_parameter(9, row.source.as_str())?;
-        statement.raw_bind_parameter(10, row.data.as_str())?;
-        statement.raw_bind_parameter(11, row.created_at.as_microsecond())?;
-        statement.raw_bind_parameter(12, row.refused.as_deref())
+        statement.raw_bind_parameter(9, row.opens_run)?;
+        statement.raw_bind_parameter(10, row.source.as_str())?;
+        statement.raw_bind_parameter(11, row.data.as_str())?;
+        statement.raw_bind_parameter(12, row.created_at.as_microsecond())?;
+        statement.raw_bind_parameter(13, row.refused.as_deref())
     })?;
     Ok(last)
 }
@@ -89,19 +100,21 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
 /// What is known of each sandbox and of the type of its events; nothing of a sandbox that does not exist.
 pub(super) async fn streams(tx: &mut Tx, of: &[(&str, &str)]) -> Result<Vec<Row>, Error> {
     // The last event by the index alone; a join would leave the planner free to read them all.
-    let last = |column: &str, and: &str| {
+    let last = |column: &str| {
         format!(
-            "(SELECT e.{column} FROM events e WHERE e.entity_id = s.id AND e.seq IS NOT NULL{and} \
+            "(SELECT e.{column} FROM events e WHERE e.entity_id = s.id AND e.seq IS NOT NULL \
              ORDER BY e.seq DESC LIMIT 1) AS {column}"
         )
     };
     let select = |event_type: &str| {
+        let of_type = |column: &str| typed::last(column, "s.id", event_type);
         format!(
-            "SELECT {event_type} AS event_type, {}, {}, {}, {}",
+            "SELECT {event_type} AS event_type, {}, {}, {}, ({}) AS type_count, ({}) AS type_seq",
             Reporter::COLUMNS,
-            last("seq", ""),
-            last("worker_last", ""),
-            last("type_count", &format!(" AND e.event_type = {event_type}")),
+            last("seq"),
+            last("worker_last"),
+            of_type("e.type_count"),
+            of_type("e.seq"),
         )
     };
     match &mut tx.conn {

@@ -10,9 +10,9 @@ use super::{Error, sqlite};
 
 /// Pages that are written before they are copied: the disk is busy with a copy for some milliseconds, and whoever commits
 /// then waits, so there are few copies; and a page that was written often is copied once.
-const PART_PAGES: i32 = 8000;
+const PART_PAGES: i32 = 16_000;
 /// A log this long is not left to others: 64 MiB.
-const LOG_PAGES_MAX: i32 = 16_000;
+const LOG_PAGES_MAX: i32 = 32_000;
 
 /// Says on each part that the connection has written that it is to be copied.
 pub(super) fn watch(writer: &mut Connection) -> Result<Receiver<()>, Error> {
@@ -72,14 +72,14 @@ mod tests {
             (parts.try_recv().is_ok(), long)
         };
         for (pages, expected) in [
-            (7999, (false, false)),
-            (8000, (true, false)),
-            (8001, (false, false)),
             (15_999, (false, false)),
+            (16_000, (true, false)),
+            (16_001, (false, false)),
+            (31_999, (false, false)),
             (20, (false, false)),
-            (8020, (true, false)),
-            (16_100, (true, true)),
-            (16_200, (false, true)),
+            (16_020, (true, false)),
+            (32_100, (true, true)),
+            (32_200, (false, true)),
         ] {
             assert_eq!(asked(pages), expected, "{pages} pages");
         }

@@ -22,6 +22,8 @@ pub struct Entry {
     pub event_type: String,
     /// How many events of its type the sandbox has with this one.
     pub type_count: i64,
+    /// Whether it is in the index of types.
+    pub opens_run: bool,
     pub source: EventSource,
     /// A JSON object.
     pub data: String,
@@ -47,6 +49,7 @@ impl Entry {
             worker_last: 0,
             event_type: event_type.to_owned(),
             type_count: 0,
+            opens_run: false,
             source: EventSource::System,
             data: payload.to_string(),
             created_at: now,
@@ -64,6 +67,7 @@ impl Entry {
             worker_last: row.get("worker_last")?,
             event_type: row.get("event_type")?,
             type_count: row.get("type_count")?,
+            opens_run: row.get("opens_run")?,
             source: row.parse("source")?,
             data: row.get("data")?,
             created_at: row.get("created_at")?,

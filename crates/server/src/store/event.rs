@@ -19,6 +19,7 @@ use super::{
     keep, message, sandbox,
     stream::{self, Stream},
     system, transition,
+    typed::{self, TypedAsk},
     value::{Row, params},
     watch::Beat,
 };
@@ -206,7 +207,7 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
     if let Some(n) = event.worker_seq {
         stream.last_worker_seq = n;
     }
-    let type_count = stream.count(&event.event_type);
+    let (type_count, opens_run) = stream.count(&event.event_type);
     let seq = stream.last_seq;
     let data = keep::extract(tx, &stream.reporter, seq, event).await?;
     let mut refused = None;
@@ -231,6 +232,7 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
         worker_last: stream.last_worker_seq,
         event_type: event.event_type.clone(),
         type_count,
+        opens_run,
         source: event.source,
         data,
         created_at: tx.now,
@@ -306,8 +308,8 @@ impl Store {
         self.read(async move |tx| {
             let rows = tx
                 .query(
-                    "SELECT pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, source, data, \
-                     created_at, refused FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
+                    "SELECT pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, opens_run, source, \
+                     data, created_at, refused FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
                     params![pos, limit],
                 )
                 .await?;
@@ -337,13 +339,37 @@ pub struct EventAsk {
 
 impl EventAsk {
     async fn page(&self, tx: &mut Tx, id: &SandboxId, total: i64) -> Result<Vec<StoredEvent>, Error> {
+        // From `after` alone on, the events right behind it are meant, not the newest.
+        let oldest_first = self.after.is_some() && self.before.is_none();
+        let mut events = match &self.event_type {
+            None => self.any_page(tx, id, total, oldest_first).await?,
+            Some(event_type) => {
+                let (after, before) = (self.after.unwrap_or(0), self.before.unwrap_or(i64::MAX));
+                let (offset, limit) = (self.offset, self.limit);
+                TypedAsk { event_type, after, before, oldest_first, offset, limit }.page(tx, id).await?
+            }
+        };
+        if oldest_first {
+            events.reverse();
+        }
+        Ok(events)
+    }
+
+    /// Of whatever type.
+    async fn any_page(
+        &self,
+        tx: &mut Tx,
+        id: &SandboxId,
+        total: i64,
+        oldest_first: bool,
+    ) -> Result<Vec<StoredEvent>, Error> {
         let mut sql = "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events \
                        WHERE entity_id = $1 AND seq IS NOT NULL"
             .to_owned();
         let mut values = params![id];
         let mut offset = self.offset;
         let mut before = self.before;
-        if self.event_type.is_none() && self.after.is_none() && before.is_none() {
+        if self.after.is_none() && before.is_none() {
             // Without a filter the numbers are dense, so an offset is a bound and nothing is skipped over.
             before = Some(total.saturating_sub(offset as i64) + 1);
             offset = 0;
@@ -352,9 +378,6 @@ impl EventAsk {
             values.push(value);
             sql.push_str(&format!(" AND {clause} ${}", values.len()));
         };
-        if let Some(kind) = &self.event_type {
-            and("event_type =", kind.as_str().into());
-        }
         if let Some(after) = self.after {
             and("seq >", after.into());
         }
@@ -362,19 +385,14 @@ impl EventAsk {
             and("seq <", before.into());
         }
         values.push(self.limit.into());
-        // From `after` alone on, the events right behind it are meant, not the newest.
-        let order = if self.after.is_some() && self.before.is_none() { "ASC" } else { "DESC" };
+        let order = if oldest_first { "ASC" } else { "DESC" };
         sql.push_str(&format!(" ORDER BY seq {order} LIMIT ${}", values.len()));
         if offset > 0 {
             values.push(offset.into());
             sql.push_str(&format!(" OFFSET ${}", values.len()));
         }
         let rows = tx.query(&sql, values).await?;
-        let mut events = rows.iter().map(|row| stored(row, id)).collect::<Result<Vec<_>, _>>()?;
-        if order == "ASC" {
-            events.reverse();
-        }
-        Ok(events)
+        rows.iter().map(|row| stored(row, id)).collect()
     }
 }
 
@@ -426,20 +444,12 @@ async fn total(tx: &mut Tx, id: &SandboxId) -> Result<i64, Error> {
 }
 
 async fn total_of(tx: &mut Tx, id: &SandboxId, event_type: &str) -> Result<i64, Error> {
-    Ok(outermost(tx, id, event_type, "DESC").await?.map_or(0, |(count, _)| count))
+    Ok(last_of(tx, id, event_type).await?.map_or(0, |(count, _)| count))
 }
 
-/// The first or the last event of a type: its number among its like, and when it came.
-async fn outermost(
-    tx: &mut Tx,
-    id: &SandboxId,
-    event_type: &str,
-    order: &str,
-) -> Result<Option<(i64, Timestamp)>, Error> {
-    let sql = format!(
-        "SELECT type_count, created_at FROM events WHERE entity_id = $1 AND event_type = $2 AND seq IS NOT NULL \
-         ORDER BY seq {order} LIMIT 1"
-    );
+/// The last event of a type: its number among its like, and when it came.
+async fn last_of(tx: &mut Tx, id: &SandboxId, event_type: &str) -> Result<Option<(i64, Timestamp)>, Error> {
+    let sql = typed::last("e.type_count, e.created_at", "$1", "$2");
     let row = tx.query_one(&sql, params![id, event_type]).await?;
     row.map(|row| Ok((row.get("type_count")?, row.get("created_at")?))).transpose()
 }
@@ -447,8 +457,8 @@ async fn outermost(
 async fn heartbeats(tx: &mut Tx, id: &SandboxId) -> Result<HeartbeatSummary, Error> {
     let mut summary = HeartbeatSummary { count: 0, first_heartbeat: None, last_heartbeat: None };
     for kind in report::TRAJECTORY_NOISE {
-        let Some((count, last)) = outermost(tx, id, kind, "DESC").await? else { continue };
-        let first = outermost(tx, id, kind, "ASC").await?.map_or(last, |(_, first)| first);
+        let Some((count, last)) = last_of(tx, id, kind).await? else { continue };
+        let first = typed::first(tx, id, kind).await?.map_or(Ok(last), |row| row.get("created_at"))?;
         summary.count += count;
         summary.first_heartbeat = Some(summary.first_heartbeat.map_or(first, |other| other.min(first)));
         summary.last_heartbeat = Some(summary.last_heartbeat.map_or(last, |other| other.max(last)));

@@ -60,6 +60,7 @@ mod token;
 mod transcript;
 mod transition;
 mod tx;
+mod typed;
 mod value;
 mod watch;
 mod writer;

@@ -236,6 +236,10 @@ impl PgConn {
         Ok(())
     }
 
+    pub fn known_transaction_id(&self) -> Option<i64> {
+        self.transaction_id
+    }
+
     /// Of the transaction that writes; asks for nothing if it is known.
     pub async fn transaction_id(&mut self) -> Result<i64, Error> {
         if self.transaction_id.is_none() {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use omoi_protocol::SandboxId;
 
-use super::{Error, Tx, bulk, event::Append, sandbox::Reporter, value::Row, watch::Beat};
+use super::{Error, Tx, bulk, event::Append, sandbox::Reporter, typed, value::Row, watch::Beat};
 
 /// More than these are not remembered: sandboxes, and types of events of one.
 const STREAMS_MAX: usize = 4096;
@@ -18,8 +18,8 @@ pub(super) struct Stream {
     pub reporter: Reporter,
     pub last_seq: i64,
     pub last_worker_seq: i64,
-    /// How many events of each type there are, for the types that were asked for.
-    counts: HashMap<String, i64>,
+    /// What there is of each type, for the types that were asked for.
+    counts: HashMap<String, Count>,
     /// In this batch: whether the worker spoke, and its last heartbeat.
     pub heard: bool,
     pub beat: Option<Beat>,
@@ -37,19 +37,27 @@ impl Stream {
         })
     }
 
-    /// The number that the next event of the type has among its like.
-    pub fn count(&mut self, event_type: &str) -> i64 {
+    /// The number that the last event has among its like, and whether the index of types holds it.
+    pub fn count(&mut self, event_type: &str) -> (i64, bool) {
+        let seq = self.last_seq;
         match self.counts.get_mut(event_type) {
             Some(count) => {
-                *count += 1;
-                *count
+                let opens_run = typed::opens_run(seq, count.seq);
+                *count = Count { count: count.count + 1, seq: Some(seq) };
+                (count.count, opens_run)
             }
             None => {
-                self.counts.insert(event_type.to_owned(), 1);
-                1
+                self.counts.insert(event_type.to_owned(), Count { count: 1, seq: Some(seq) });
+                (1, true)
             }
         }
     }
+}
+
+/// How many events of a type there are, and the last of them.
+struct Count {
+    count: i64,
+    seq: Option<i64>,
 }
 
 #[derive(Default)]
@@ -57,12 +65,20 @@ pub(super) struct Memory {
     streams: HashMap<SandboxId, Stream>,
     /// The stamp of the transaction in which it is as the database says.
     valid_at: Option<i64>,
+    /// Nobody else wrote between the last two transactions, so it is likely that nobody does.
+    alone: bool,
 }
 
 impl Memory {
     pub fn forget(&mut self) {
         self.streams.clear();
         self.valid_at = None;
+    }
+
+    /// Somebody else has written: to trust that nobody does was wrong.
+    pub fn overtaken(&mut self) {
+        self.forget();
+        self.alone = false;
     }
 
     /// Something was written that it does not tell.
@@ -80,10 +96,17 @@ impl Memory {
 
 /// The streams of all that is to be appended; of a sandbox that does not exist there is none.
 pub(super) async fn load(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<SandboxId, Stream>, Error> {
-    if tx.memory.valid_at.is_some() {
-        let stamp = tx.stamp().await?;
-        if tx.memory.valid_at != Some(stamp) {
-            tx.memory.forget();
+    if let Some(valid_at) = tx.memory.valid_at {
+        let stamp = match tx.known_stamp()? {
+            None if tx.memory.alone => None,
+            None => Some(tx.stamp().await?),
+            known => known,
+        };
+        match stamp {
+            // Asking would take as long as all the rest: it is found out on commit.
+            None => tx.trusted = Some(valid_at),
+            Some(stamp) if stamp == valid_at => tx.memory.alone = true,
+            Some(_) => tx.memory.overtaken(),
         }
     }
     let mut streams = HashMap::with_capacity(appends.len());
@@ -104,10 +127,13 @@ pub(super) async fn load(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap
         for row in bulk::streams(tx, &unknown).await? {
             let stream = Stream::read(&row)?;
             let stream = streams.entry(stream.reporter.id.clone()).or_insert(stream);
-            stream.counts.insert(row.get("event_type")?, row.get::<Option<i64>>("type_count")?.unwrap_or(0));
+            let count = row.get::<Option<i64>>("type_count")?.unwrap_or(0);
+            stream.counts.insert(row.get("event_type")?, Count { count, seq: row.get("type_seq")? });
         }
     }
-    tx.memory.valid_at = Some(tx.stamp().await?);
+    if tx.trusted.is_none() {
+        tx.memory.valid_at = Some(tx.stamp().await?);
+    }
     Ok(streams)
 }
 

@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use omoi_protocol::{EventSource, SandboxId};
 use serde_json::Value as Json;
 
-use super::{Error, Tx, entry::Entry, value::params};
+use super::{Error, Tx, entry::Entry, typed, value::params};
 
 pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: &Json) -> Result<(), Error> {
     let (seq, worker_last) = last(tx, id).await?;
-    let type_count = last_of_type(tx, id, event_type).await? + 1;
+    let (type_count, previous) = last_of_type(tx, id, event_type).await?;
     // The next batch of its worker has to ask where the stream stands.
     tx.memory.forget_one(id);
     tx.writes += 1;
@@ -22,7 +22,8 @@ pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: 
         worker_seq: None,
         worker_last,
         event_type: event_type.to_owned(),
-        type_count,
+        type_count: type_count + 1,
+        opens_run: typed::opens_run(seq + 1, previous),
         source: EventSource::System,
         data: data.to_string(),
         refused: None,
@@ -45,14 +46,14 @@ async fn last(tx: &mut Tx, id: &SandboxId) -> Result<(i64, i64), Error> {
     }
 }
 
-/// How many of its like there are.
-async fn last_of_type(tx: &mut Tx, id: &SandboxId, event_type: &str) -> Result<i64, Error> {
+/// How many of its like there are, and the last of them.
+async fn last_of_type(tx: &mut Tx, id: &SandboxId, event_type: &str) -> Result<(i64, Option<i64>), Error> {
     let alike =
         |row: &&Entry| row.seq.is_some() && row.entity_id == id.as_str() && row.event_type == event_type;
     if let Some(row) = tx.rows.iter().rev().find(alike) {
-        return Ok(row.type_count);
+        return Ok((row.type_count, row.seq));
     }
-    let sql = "SELECT type_count FROM events WHERE entity_id = $1 AND event_type = $2 AND seq IS NOT NULL \
-               ORDER BY seq DESC LIMIT 1";
-    tx.query_one(sql, params![id, event_type]).await?.map_or(Ok(0), |row| row.get("type_count"))
+    let sql = typed::last("e.type_count, e.seq", "$1", "$2");
+    let row = tx.query_one(&sql, params![id, event_type]).await?;
+    row.map_or(Ok((0, None)), |row| Ok((row.get("type_count")?, Some(row.get("seq")?))))
 }

@@ -32,6 +32,8 @@ pub struct Tx {
     pub(super) writes: u64,
     pub(super) memory: Memory,
     pub(super) offers: Option<Offers>,
+    /// The id that the transaction must have for what it took from memory to be true, if nobody has asked yet.
+    pub(super) trusted: Option<i64>,
     pub(super) rules: Arc<Rules>,
 }
 
@@ -45,6 +47,7 @@ impl Tx {
             writes: 0,
             memory: Memory::default(),
             offers: None,
+            trusted: None,
             rules,
         }
     }
@@ -125,6 +128,20 @@ impl Tx {
         }
     }
 
+    /// The same if it is known, or costs nothing to ask for.
+    pub(super) fn known_stamp(&self) -> Result<Option<i64>, Error> {
+        match &self.conn {
+            Conn::Sqlite(conn) => sqlite::data_version(conn).map(Some),
+            Conn::Postgres(conn) => Ok(conn.known_transaction_id()),
+        }
+    }
+
+    /// Whether the transaction failed since somebody else had written before it, unlike it trusted.
+    pub(super) fn is_overtaken(&self) -> bool {
+        let known = self.known_stamp().ok().flatten();
+        self.trusted.is_some() && known.is_some() && known != self.trusted
+    }
+
     /// Tells live viewers what became of an entity.
     pub fn tell(&mut self, event_type: &str, entity_type: &'static str, entity_id: &str, payload: &Json) {
         self.writes += 1;
@@ -148,6 +165,7 @@ impl Tx {
         self.rows.clear();
         self.audit.clear();
         self.writes = 0;
+        self.trusted = None;
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::say(conn, "BEGIN IMMEDIATE"),
             Conn::Postgres(conn) => conn.begin_writing().await,

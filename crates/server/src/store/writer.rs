@@ -64,7 +64,12 @@ impl Writer {
 
     /// `Err(Busy)` stands for a batch voided by a refusal.
     async fn attempt(&self, tx: &mut Tx, batch: &mut [Item]) -> Result<(), Error> {
-        let done = self.transact(tx, batch).await;
+        let mut done = self.transact(tx, batch).await;
+        if done.is_err() && tx.is_overtaken() {
+            tx.rollback().await;
+            tx.memory.overtaken();
+            done = self.transact(tx, batch).await;
+        }
         if done.is_err() {
             tx.rollback().await;
         }

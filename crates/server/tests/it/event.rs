@@ -387,6 +387,43 @@ on_both! {
         }
     }
 
+    /// Everywhere, seldom, in bursts and once: a page of a type is what is left of all events without the others.
+    async fn pages_of_a_type_are_all_events_without_the_others(app: App) {
+        const ALL: i64 = 900;
+        let kind = |n: i64| match n {
+            777 => "agent.once",
+            n if n % 97 == 0 => "agent.seldom",
+            n if (200..300).contains(&n) || n > 850 => "agent.burst",
+            _ => "agent.often",
+        };
+        let sandbox = app.sandbox().await;
+        for from in (1..=ALL).step_by(60) {
+            let events: Vec<_> = (from..from + 60).map(|n| json!({ "event_type": kind(n) })).collect();
+            app.post_as(&sandbox, "/events", json!({ "events": events })).await.expect(200);
+        }
+        for of in ["agent.once", "agent.seldom", "agent.burst", "agent.often"] {
+            let newest: Vec<i64> = (1..=ALL).rev().filter(|n| kind(*n) == of).collect();
+            for (limit, bound) in [(1, 777), (3, 15), (17, 16), (40, 256), (500, 301), (500, 899)] {
+                let page = async |query: &str| {
+                    let page = app.events(&sandbox, &format!("event_type={of}&limit={limit}&{query}")).await;
+                    assert_eq!(page["total_count"], newest.len(), "{of} {query}");
+                    seqs(&page["events"])
+                };
+                let older = newest.iter().copied().filter(|n| *n < bound).take(limit).collect::<Vec<_>>();
+                assert_eq!(page(&format!("before={bound}")).await, older, "{of} before {bound}");
+                let mut newer: Vec<_> =
+                    newest.iter().rev().copied().filter(|n| *n > bound).take(limit).collect();
+                newer.reverse();
+                assert_eq!(page(&format!("after={bound}")).await, newer, "{of} after {bound}");
+                let within = newest.iter().copied().filter(|n| *n < bound && *n > bound - 50).take(limit);
+                let query = format!("before={bound}&after={}", (bound - 50).max(0));
+                assert_eq!(page(&query).await, within.collect::<Vec<_>>(), "{of} {query}");
+                let skipped = newest.iter().copied().skip(bound as usize).take(limit).collect::<Vec<_>>();
+                assert_eq!(page(&format!("offset={bound}")).await, skipped, "{of} from the {bound}th on");
+            }
+        }
+    }
+
     async fn walking_by_before_or_after_meets_every_event_once(app: App) {
         let sandbox = app.sandbox().await;
         let other = app.sandbox().await;
@@ -425,7 +462,7 @@ on_both! {
             let last = app.column("SELECT CAST(max(pos) AS TEXT) FROM events").await[0].parse::<i64>().unwrap();
             let copied = format!(
                 "INSERT INTO events SELECT {last} + 1, entity_type, '{}', seq, NULL, worker_last, event_type, type_count, \
-                 source, data, created_at, refused FROM events WHERE pos = {last}",
+                 opens_run, source, data, created_at, refused FROM events WHERE pos = {last}",
                 "sandbox-of-another-process"
             );
             app.sql(&copied).await;

@@ -1,0 +1,124 @@
+//! The events of one type of a sandbox. Of every few events in a row, a run, the index of types holds the first of each
+//! type alone: an entry for every event would be a page more to write for it, and those are most of what an event costs.
+
+use omoi_protocol::{SandboxId, event::StoredEvent};
+
+use super::{
+    Error, Tx, event,
+    value::{Row, Value, params},
+};
+
+/// Events in a run: run 0 ends with `seq` 15. So many are looked through for one of them at most.
+const RUN: i64 = 16;
+/// Runs that are asked for at a time, and about how many events.
+const PART: usize = 256;
+
+/// Whether an event is the first of its type in its run, given the last of its type before it.
+pub(super) fn opens_run(seq: i64, previous: Option<i64>) -> bool {
+    previous.is_none_or(|previous| previous / RUN < seq / RUN)
+}
+
+/// SQL for the last event of a type, one row at most: `columns` of `e`, given SQL for the sandbox's id and the type.
+pub(super) fn last(columns: &str, id: &str, event_type: &str) -> String {
+    format!(
+        "SELECT {columns} FROM (SELECT f.seq FROM events f WHERE f.entity_id = {id} AND f.event_type = {event_type} \
+         AND f.opens_run = 1 ORDER BY f.seq DESC LIMIT 1) AS run JOIN events e ON e.entity_id = {id} \
+         AND e.seq IS NOT NULL AND e.seq >= run.seq AND e.seq < (run.seq / {RUN} + 1) * {RUN} \
+         WHERE e.event_type = {event_type} ORDER BY e.seq DESC LIMIT 1"
+    )
+}
+
+/// The first event of a type.
+pub(super) async fn first(tx: &mut Tx, id: &SandboxId, event_type: &str) -> Result<Option<Row>, Error> {
+    let sql = "SELECT seq, created_at FROM events WHERE entity_id = $1 AND event_type = $2 AND opens_run = 1 \
+               ORDER BY seq LIMIT 1";
+    tx.query_one(sql, params![id, event_type]).await
+}
+
+/// Which events of a type are wanted.
+pub(super) struct TypedAsk<'a> {
+    pub event_type: &'a str,
+    pub after: i64,
+    pub before: i64,
+    pub oldest_first: bool,
+    pub offset: usize,
+    pub limit: usize,
+}
+
+impl TypedAsk<'_> {
+    pub async fn page(&self, tx: &mut Tx, id: &SandboxId) -> Result<Vec<StoredEvent>, Error> {
+        let (order, mut skip, mut events) = (self.order(), self.offset, Vec::new());
+        let (mut after, mut before) = (self.after / RUN * RUN - 1, self.before);
+        let sql = format!(
+            "SELECT seq, type_count FROM events WHERE entity_id = $1 AND event_type = $2 AND opens_run = 1 AND seq > $3 \
+             AND seq < $4 ORDER BY seq {order} LIMIT $5"
+        );
+        while events.len() < self.limit {
+            let part = PART.min((self.limit - events.len()).saturating_add(skip));
+            let rows = tx.query(&sql, params![id, self.event_type, after, before, part]).await?;
+            let openers = enough(&rows, part)?;
+            let Some(last) = openers.last() else { break };
+            match self.oldest_first {
+                true => after = *last,
+                false => before = *last,
+            }
+            let mut found = self.within(tx, id, &openers).await?;
+            let passed = skip.min(found.len());
+            skip -= passed;
+            events.extend(found.drain(passed..).take(self.limit - events.len()));
+        }
+        Ok(events)
+    }
+
+    /// Those in the runs that begin with these.
+    async fn within(&self, tx: &mut Tx, id: &SandboxId, openers: &[i64]) -> Result<Vec<StoredEvent>, Error> {
+        let run = |first: &i64| *first..(*first / RUN + 1) * RUN;
+        let seqs: Vec<_> = openers.iter().flat_map(run).map(Some).collect();
+        let sql = format!(
+            "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events WHERE entity_id = $1 \
+             AND seq IS NOT NULL AND seq = ANY($2) AND event_type = $3 AND seq > $4 AND seq < $5 ORDER BY seq {}",
+            self.order()
+        );
+        let values = params![id, Value::Ints(seqs), self.event_type, self.after, self.before];
+        let rows = tx.query(&sql, values).await?;
+        rows.iter().map(|row| event::stored(row, id)).collect()
+    }
+
+    fn order(&self) -> &'static str {
+        if self.oldest_first { "ASC" } else { "DESC" }
+    }
+}
+
+/// As many of them as have that many events, by the numbers of the first in each among their like.
+fn enough(openers: &[Row], events: usize) -> Result<Vec<i64>, Error> {
+    let Some(first) = openers.first() else { return Ok(Vec::new()) };
+    let from: i64 = first.get("type_count")?;
+    let mut taken = Vec::with_capacity(openers.len());
+    for opener in openers {
+        taken.push(opener.get("seq")?);
+        if opener.get::<i64>("type_count")?.abs_diff(from) >= events as u64 {
+            break;
+        }
+    }
+    Ok(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_its_type_in_each_run_opens_it() {
+        for (seq, previous, opens) in [
+            (1, None, true),
+            (2, Some(1), false),
+            (15, Some(1), false),
+            (16, Some(15), true),
+            (31, Some(16), false),
+            (40, Some(16), true),
+            (33, None, true),
+        ] {
+            assert_eq!(opens_run(seq, previous), opens, "{seq} after {previous:?}");
+        }
+    }
+}
