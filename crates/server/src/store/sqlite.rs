@@ -205,6 +205,7 @@ mod plan {
         "artifacts",
         "findings",
         "interventions",
+        "judgements",
     ];
 
     thread_local! {
