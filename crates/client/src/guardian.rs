@@ -3,8 +3,8 @@
 use omoi_protocol::{
     FindingKind, InterventionId, InterventionMode, ProjectId, SandboxId, TaskId,
     guardian::{
-        ApproveIntervention, DismissIntervention, GuardianFinding, GuardianIntervention, GuardianPolicy,
-        GuardianStatus, NewNudge, PolicyTried, PutPolicy, SandboxSummary, TryPolicy,
+        ApproveIntervention, DismissIntervention, GuardianFinding, GuardianIntervention, GuardianJudgement,
+        GuardianPolicy, GuardianStatus, NewNudge, PolicyTried, PutPolicy, SandboxSummary, TryPolicy,
     },
     page::Page,
 };
@@ -70,6 +70,19 @@ impl Client {
 
     pub async fn sandbox_nudge(&self, id: &SandboxId, new: &NewNudge) -> Result<GuardianIntervention, Error> {
         self.post(&format!("/api/v1/sandboxes/{id}/nudge")).body(new).json().await
+    }
+
+    /// The newest of a sandbox.
+    pub async fn sandbox_judgements(
+        &self,
+        id: &SandboxId,
+        limit: usize,
+    ) -> Result<Page<GuardianJudgement>, Error> {
+        self.get(&format!("/api/v1/sandboxes/{id}/judgements")).query(&[("limit", limit)]).json().await
+    }
+
+    pub async fn sandbox_judge(&self, id: &SandboxId) -> Result<GuardianJudgement, Error> {
+        self.post(&format!("/api/v1/sandboxes/{id}/judge")).json().await
     }
 
     /// The id of an attached agent stands for the sandbox that it works in.

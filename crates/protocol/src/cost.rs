@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{CallId, CallState, ProjectId, SandboxId, TaskId, Vendor};
+use crate::{CallId, CallPurpose, CallState, ProjectId, SandboxId, TaskId, Vendor};
 
 /// One call to a model. What was said is not kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +15,7 @@ pub struct ModelCall {
     pub project_id: Option<ProjectId>,
     pub vendor: Vendor,
     pub model: String,
+    pub purpose: CallPurpose,
     pub state: CallState,
     /// The status of the vendor's answer, once there is one.
     pub status_code: Option<u16>,

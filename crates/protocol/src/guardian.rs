@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentId, ClearedBy, FindingId, FindingKind, FindingSeverity, HeldReason, Intervention, InterventionId,
-    InterventionMode, InterventionState, MessageId, PolicySource, ProjectId, SandboxId, Steering,
-    SteeringEffect, SystemHealth, TaskId,
+    AgentId, CallId, ClearedBy, FindingId, FindingKind, FindingSeverity, HeldReason, Intervention,
+    InterventionId, InterventionMode, InterventionState, JudgementCause, JudgementFailure, JudgementId,
+    JudgementState, MessageId, PolicySource, ProjectId, SandboxId, Steering, SteeringEffect, SteeringType,
+    SystemHealth, TaskId,
 };
 
 /// Something in the work of a sandbox that somebody should know, with the events that show it.
@@ -110,6 +111,76 @@ pub struct NewNudge {
     pub text: String,
 }
 
+/// What a model was asked about the course of a sandbox, and what it thinks, or why that is not known.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct GuardianJudgement {
+    pub id: JudgementId,
+    pub sandbox_id: SandboxId,
+    pub task_id: Option<TaskId>,
+    pub project_id: Option<ProjectId>,
+    pub state: JudgementState,
+    pub cause: JudgementCause,
+    /// What the detectors were not sure of.
+    pub doubts: Vec<FindingKind>,
+    /// `guardian`, or who wanted to know.
+    pub asked_by: String,
+    pub asked_at: Timestamp,
+    pub answered_at: Option<Timestamp>,
+    /// The last event that the model was told of.
+    pub seq: Option<i64>,
+    pub model: Option<String>,
+    /// Absent where no call was made.
+    pub call_id: Option<CallId>,
+    pub cost_usd: f64,
+    /// Why nobody knows what it thinks.
+    pub failure: Option<JudgementFailure>,
+    pub error: Option<String>,
+    /// What it thinks; absent unless it is `done`.
+    pub judgement: Option<Judgement>,
+}
+
+/// What a model thinks of the course of an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Judgement {
+    pub current_phase: String,
+    pub trajectory_aligned: bool,
+    /// From 0 to 1.
+    pub alignment_score: f64,
+    pub needs_steering: bool,
+    /// Present where it needs steering, as is the recommendation.
+    pub steering_type: Option<SteeringType>,
+    pub steering_recommendation: Option<String>,
+    pub trajectory_summary: String,
+    pub current_focus: String,
+    pub details: JudgementDetails,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct JudgementDetails {
+    pub phase_alignment: String,
+    pub constraint_violations: Vec<String>,
+    pub missing_steps: Vec<String>,
+    pub progress_indicators: Vec<String>,
+    pub risk_factors: Vec<String>,
+}
+
+/// The model that is asked for a second opinion, and what that has cost in the last 24 hours.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct JudgeStatus {
+    pub enabled: bool,
+    pub model: String,
+    /// What 24 hours may cost; absent where nothing limits it.
+    pub day_budget_usd: Option<f64>,
+    pub spent_usd: f64,
+    pub done: i64,
+    pub failed: i64,
+}
+
 /// Whether the Guardian runs, and what it sees.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -140,6 +211,7 @@ pub struct GuardianStatus {
     pub waiting: i64,
     /// Of the interventions that were made in the last 24 hours.
     pub effects: GuardianEffects,
+    pub judge: JudgeStatus,
 }
 
 /// How well live sandboxes do, by what is found in them.
@@ -276,7 +348,7 @@ pub struct SandboxSummary {
     pub seconds_since_progress: Option<i64>,
     pub ended_at: Option<Timestamp>,
     pub success: Option<bool>,
-    /// From 0 to 1, by its open findings.
+    /// From 0 to 1, by its open findings or by its last judgement, whichever is less.
     pub alignment: f64,
     pub open_findings: Vec<GuardianFinding>,
 }

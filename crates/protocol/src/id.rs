@@ -100,6 +100,8 @@ ids! {
     FindingId, "fnd";
     /// Something that was done about it.
     InterventionId, "int";
+    /// What a model thinks of it.
+    JudgementId, "jdg";
 }
 
 /// An event's name: its place in the one order of everything that is stored.

@@ -393,6 +393,14 @@ words! {
         Lost = "lost",
     }
 
+    /// Whom a model call is for.
+    CallPurpose, "purpose of a call" {
+        /// The agent in the sandbox.
+        Work = "work",
+        /// Whoever judges the agent. It counts in all sums, and not towards the budgets of attempt and task.
+        Judge = "judge",
+    }
+
     /// What a budget is of, from the narrowest on.
     BudgetLevel, "budget level" { Attempt = "attempt", Task = "task", Project = "project" }
 
@@ -424,9 +432,52 @@ words! {
         RunawaySubagents = "runaway_subagents",
         /// It says that it works, and the last that was seen of it is a failure.
         FalseClaim = "false_claim",
+        /// The judge says that it has left its course.
+        Misaligned = "misaligned",
     }
 
     FindingSeverity, "severity" { Notice = "notice", Warning = "warning", Critical = "critical" }
+
+    /// How much an agent has to be steered, in the judge's view.
+    SteeringType, "type of steering" {
+        /// A hint.
+        Guidance = "guidance",
+        /// It is on the wrong way.
+        Correction = "correction",
+        /// It does harm.
+        Emergency = "emergency",
+    }
+
+    JudgementState, "state of a judgement" {
+        /// The model has not answered yet.
+        Asked = "asked",
+        Done = "done",
+        /// Nobody knows what the model thinks, which is no good sign.
+        Failed = "failed",
+    }
+
+    /// Why the judge is asked.
+    JudgementCause, "cause of a judgement" {
+        /// A detector is not sure.
+        Unsure = "unsure",
+        /// It is time.
+        Period = "period",
+        /// Somebody wants to know.
+        Person = "person",
+    }
+
+    JudgementFailure, "failure of a judgement" {
+        /// The money for it is used up, so it was not asked.
+        Budget = "budget",
+        /// No answer came.
+        Unavailable = "unavailable",
+        /// None came in time.
+        TimedOut = "timed_out",
+        /// The model declined.
+        Declined = "declined",
+        /// The answer is none.
+        Malformed = "malformed",
+    }
 
     /// What supervision does about a finding, from the mildest on.
     Intervention, "intervention" {

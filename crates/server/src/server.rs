@@ -19,8 +19,8 @@ use crate::{
     git::{self, Checkouts, Mirrors},
     http,
     orchestrator::{
-        Advance, Conductor, Defaults, Diagnose, Dispatch, Guardian, Loops, Monitor, Node, Parts, Places,
-        Supervise,
+        Advance, Conductor, Defaults, Diagnose, Dispatch, Guardian, Judge, Loops, Monitor, Node, Parts,
+        Places, Supervise,
     },
     sandbox::local::{Local, Programs},
     store::{self, Store},
@@ -97,7 +97,7 @@ impl Server {
                 bus,
                 wake: wake.clone(),
                 mirrors: mirrors.clone(),
-                calls,
+                calls: calls.clone(),
                 usual: usual.clone(),
                 stop: stop.child_token(),
             },
@@ -130,9 +130,16 @@ impl Server {
             let monitor = config.monitor.enabled.then(|| {
                 Monitor::new(store.clone(), parts.clock.clone(), parts.node.clone(), config.monitor.clone())
             });
-            let guardian =
+            let mut guardian =
                 Guardian::new(store.clone(), parts.clock.clone(), parts.node.clone(), usual.policy.clone());
+            if config.judge.enabled {
+                guardian = guardian.with_judge();
+            }
             let guardian = config.guardian.enabled.then_some((config.guardian.period, guardian));
+            let judge = config.judge.enabled.then(|| {
+                let settings = config.judge.clone();
+                Judge::new(store.clone(), parts.clock.clone(), parts.node.clone(), calls, settings)
+            });
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
             let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
             let advance =
@@ -147,6 +154,7 @@ impl Server {
                 places,
                 supervise,
                 guardian,
+                judge,
                 conductor,
                 monitor,
                 wakes,

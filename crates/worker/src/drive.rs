@@ -439,14 +439,7 @@ fn open_changes(work: &Work<'_>, workspace: &Path) -> Opening {
 
 fn settings(launch: &LaunchSpec) -> Result<Settings, Failure> {
     let model = launch.agent.model.clone().unwrap_or_else(|| MODEL.to_owned());
-    let by_name = || {
-        if model.starts_with("claude") || model.starts_with("scripted/") {
-            Wire::Messages
-        } else {
-            Wire::Chat
-        }
-    };
-    let wire = launch.agent.wire.unwrap_or_else(by_name);
+    let wire = launch.agent.wire.unwrap_or_else(|| Wire::of_model(&model));
     let door = launch
         .door
         .model_url

@@ -1066,6 +1066,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sandboxes/{id}/judge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask a model now what it thinks of the course of a sandbox
+         * @description The answer comes later, as an event `guardian.judgement` and in the list of judgements. A question that is open already is
+         *     not asked twice.
+         */
+        post: operations["guardian_judge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/judgements": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what a model thinks of the course of a sandbox, newest first */
+        get: operations["guardian_judgements"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/sandboxes/{id}/logs": {
         parameters: {
             query?: never;
@@ -2278,6 +2316,11 @@ export interface components {
         };
         /** @description One call to a model. */
         CallId: string;
+        /**
+         * @description Whom a model call is for.
+         * @enum {string}
+         */
+        CallPurpose: "work" | "judge";
         /** @enum {string} */
         CallState: "open" | "done" | "hung_up" | "broken" | "lost";
         CancelTask: {
@@ -2787,7 +2830,7 @@ export interface components {
          * @description What supervision can find in the work of an agent.
          * @enum {string}
          */
-        FindingKind: "repeated_action" | "alternating_actions" | "same_error" | "edit_undo" | "no_progress" | "drift" | "ignored_instruction" | "unanswered_question" | "forbidden_command" | "test_weakening" | "budget_burn" | "runaway_subagents" | "false_claim";
+        FindingKind: "repeated_action" | "alternating_actions" | "same_error" | "edit_undo" | "no_progress" | "drift" | "ignored_instruction" | "unanswered_question" | "forbidden_command" | "test_weakening" | "budget_burn" | "runaway_subagents" | "false_claim" | "misaligned";
         /** @enum {string} */
         FindingSeverity: "notice" | "warning" | "critical";
         GraphEdge: {
@@ -2927,6 +2970,35 @@ export interface components {
              */
             alignment_after?: number | null;
         };
+        /** @description What a model was asked about the course of a sandbox, and what it thinks, or why that is not known. */
+        GuardianJudgement: {
+            id: components["schemas"]["JudgementId"];
+            sandbox_id: components["schemas"]["SandboxId"];
+            task_id?: components["schemas"]["TaskId"] | null;
+            project_id?: components["schemas"]["ProjectId"] | null;
+            state: components["schemas"]["JudgementState"];
+            cause: components["schemas"]["JudgementCause"];
+            /** @description What the detectors were not sure of. */
+            doubts: components["schemas"]["FindingKind"][];
+            /** @description `guardian`, or who wanted to know. */
+            asked_by: string;
+            /** Format: date-time */
+            asked_at: string;
+            /** Format: date-time */
+            answered_at?: string | null;
+            /**
+             * Format: int64
+             * @description The last event that the model was told of.
+             */
+            seq?: number | null;
+            model?: string | null;
+            call_id?: components["schemas"]["CallId"] | null;
+            /** Format: double */
+            cost_usd: number;
+            failure?: components["schemas"]["JudgementFailure"] | null;
+            error?: string | null;
+            judgement?: components["schemas"]["Judgement"] | null;
+        };
         /** @description When something is a finding in a project, and what is done about it. */
         GuardianPolicy: {
             project_id: components["schemas"]["ProjectId"];
@@ -2996,6 +3068,7 @@ export interface components {
             waiting: number;
             /** @description Of the interventions that were made in the last 24 hours. */
             effects: components["schemas"]["GuardianEffects"];
+            judge: components["schemas"]["JudgeStatus"];
         };
         Health: {
             /** @description `ok`. */
@@ -3070,6 +3143,61 @@ export interface components {
          * @enum {string}
          */
         InterventionState: "recorded" | "suggested" | "sent" | "delivered" | "injected" | "acknowledged" | "done" | "dismissed" | "expired" | "failed";
+        /** @description The model that is asked for a second opinion, and what that has cost in the last 24 hours. */
+        JudgeStatus: {
+            enabled: boolean;
+            model: string;
+            /**
+             * Format: double
+             * @description What 24 hours may cost; absent where nothing limits it.
+             */
+            day_budget_usd?: number | null;
+            /** Format: double */
+            spent_usd: number;
+            /** Format: int64 */
+            done: number;
+            /** Format: int64 */
+            failed: number;
+        };
+        /** @description What a model thinks of the course of an agent. */
+        Judgement: {
+            current_phase: string;
+            trajectory_aligned: boolean;
+            /**
+             * Format: double
+             * @description From 0 to 1.
+             */
+            alignment_score: number;
+            needs_steering: boolean;
+            steering_type?: components["schemas"]["SteeringType"] | null;
+            steering_recommendation?: string | null;
+            trajectory_summary: string;
+            current_focus: string;
+            details: components["schemas"]["JudgementDetails"];
+        };
+        /**
+         * @description Why the judge is asked.
+         * @enum {string}
+         */
+        JudgementCause: "unsure" | "period" | "person";
+        JudgementDetails: {
+            /** @default  */
+            phase_alignment: string;
+            /** @default [] */
+            constraint_violations: string[];
+            /** @default [] */
+            missing_steps: string[];
+            /** @default [] */
+            progress_indicators: string[];
+            /** @default [] */
+            risk_factors: string[];
+        };
+        /** @enum {string} */
+        JudgementFailure: "budget" | "unavailable" | "timed_out" | "declined" | "malformed";
+        /** @description What a model thinks of it. */
+        JudgementId: string;
+        /** @enum {string} */
+        JudgementState: "asked" | "done" | "failed";
         /** @description What was kept of a sandbox before it was removed. */
         Kept: {
             /**
@@ -3231,6 +3359,7 @@ export interface components {
             project_id?: components["schemas"]["ProjectId"] | null;
             vendor: components["schemas"]["Vendor"];
             model: string;
+            purpose: components["schemas"]["CallPurpose"];
             state: components["schemas"]["CallState"];
             /**
              * Format: int32
@@ -3804,6 +3933,38 @@ export interface components {
                  * @description And when its effect was known.
                  */
                 alignment_after?: number | null;
+            }[];
+            next?: string | null;
+        };
+        /** @description `next` asks for the following page as `cursor`; it is absent on the last one. */
+        Page_GuardianJudgement: {
+            items: {
+                id: components["schemas"]["JudgementId"];
+                sandbox_id: components["schemas"]["SandboxId"];
+                task_id?: components["schemas"]["TaskId"] | null;
+                project_id?: components["schemas"]["ProjectId"] | null;
+                state: components["schemas"]["JudgementState"];
+                cause: components["schemas"]["JudgementCause"];
+                /** @description What the detectors were not sure of. */
+                doubts: components["schemas"]["FindingKind"][];
+                /** @description `guardian`, or who wanted to know. */
+                asked_by: string;
+                /** Format: date-time */
+                asked_at: string;
+                /** Format: date-time */
+                answered_at?: string | null;
+                /**
+                 * Format: int64
+                 * @description The last event that the model was told of.
+                 */
+                seq?: number | null;
+                model?: string | null;
+                call_id?: components["schemas"]["CallId"] | null;
+                /** Format: double */
+                cost_usd: number;
+                failure?: components["schemas"]["JudgementFailure"] | null;
+                error?: string | null;
+                judgement?: components["schemas"]["Judgement"] | null;
             }[];
             next?: string | null;
         };
@@ -4454,7 +4615,7 @@ export interface components {
             success?: boolean | null;
             /**
              * Format: double
-             * @description From 0 to 1, by its open findings.
+             * @description From 0 to 1, by its open findings or by its last judgement, whichever is less.
              */
             alignment: number;
             open_findings: components["schemas"]["GuardianFinding"][];
@@ -4711,6 +4872,11 @@ export interface components {
          * @enum {string}
          */
         SteeringEffect: "changed" | "unchanged" | "unknown";
+        /**
+         * @description How much an agent has to be steered, in the judge's view.
+         * @enum {string}
+         */
+        SteeringType: "guidance" | "correction" | "emergency";
         StoredEvent: {
             id: components["schemas"]["EventId"];
             sandbox_id: components["schemas"]["SandboxId"];
@@ -11895,6 +12061,188 @@ export interface operations {
             };
             /** @description The body is not said to be JSON */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_judge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GuardianJudgement"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    guardian_judgements: {
+        parameters: {
+            query?: {
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_GuardianJudgement"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };

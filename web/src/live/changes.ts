@@ -21,6 +21,7 @@ export const TASK_CHANGES = [
 export const SUPERVISION_CHANGES = [
   'SANDBOX_guardian.finding',
   'SANDBOX_guardian.cleared',
+  'SANDBOX_guardian.judgement',
   'SANDBOX_guardian.intervention.effect',
   ...[
     'suggested',

@@ -56,7 +56,7 @@ pub async fn guarded(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::
                 .details(json!({ "ticks": bench.scale.ticks, "wall_ms": median(times) })),
         );
     }
-    let status = inside.store.guardian_status(omoi_protocol::Steering::Suggest).await?;
+    let status = inside.store.guardian_status(omoi_protocol::Steering::Suggest, &inside.config.judge).await?;
     ensure!(status.sandboxes_watched == count as i64, "{} of {count} are watched", status.sandboxes_watched);
     let each = status.bytes as f64 / count as f64 / 1024.0;
     report.push(

@@ -16,6 +16,7 @@ Examples:
   omoi guardian show                          how well sandboxes do, what is open, what waits for you
   omoi guardian show sbx-...                  one sandbox: what it is at, what was found and done
   omoi guardian nudge sbx-... 'Look at the failing test first'
+  omoi guardian judge sbx-...                 asks a model whether it keeps to its task, where the server has one
   omoi guardian approve int-...               makes what was suggested
   omoi guardian dismiss int-... --reason 'It is right to poll here'
   omoi guardian policy show --project shop > policy.yaml
@@ -42,6 +43,11 @@ enum Verb {
         sandbox: SandboxId,
         text: String,
     },
+    /// Ask a model whether a sandbox keeps to its task
+    Judge {
+        /// As `omoi sandbox list` shows it
+        sandbox: SandboxId,
+    },
     /// Make an intervention that was suggested
     Approve {
         /// As `omoi guardian show` shows it
@@ -66,6 +72,15 @@ impl Args {
         let made = match self.verb {
             Verb::Show(show) => return show.run(cx, &client).await,
             Verb::Policy(policy) => return policy.run(cx, &client).await,
+            Verb::Judge { sandbox } => {
+                let asked = client.sandbox_judge(&sandbox).await?;
+                return cx.out.answer(&asked, |_| {
+                    format!(
+                        "{} is {}; `omoi guardian show {sandbox}` tells what came of it",
+                        asked.id, asked.state
+                    )
+                });
+            }
             Verb::Nudge { sandbox, text } => client.sandbox_nudge(&sandbox, &NewNudge { text }).await?,
             Verb::Approve { id, text } => {
                 client.intervention_approve(&id, &ApproveIntervention { text }).await?

@@ -4,7 +4,9 @@ use anyhow::Result;
 use omoi_client::{Client, FindingQuery, InterventionQuery};
 use omoi_protocol::{
     SandboxId,
-    guardian::{GuardianFinding, GuardianIntervention, GuardianStatus, SandboxSummary},
+    guardian::{
+        GuardianFinding, GuardianIntervention, GuardianJudgement, GuardianStatus, JudgeStatus, SandboxSummary,
+    },
 };
 use omoi_server::clock::Clock;
 use serde::Serialize;
@@ -17,6 +19,7 @@ use crate::{
 };
 
 const LIMIT: usize = 50;
+const JUDGEMENTS: usize = 10;
 const TEXT_CHARS_MAX: usize = 70;
 
 /// Show how well sandboxes do, or what was found and done in one
@@ -38,6 +41,7 @@ struct One {
     summary: SandboxSummary,
     findings: Vec<GuardianFinding>,
     interventions: Vec<GuardianIntervention>,
+    judgements: Vec<GuardianJudgement>,
 }
 
 impl Show {
@@ -64,14 +68,21 @@ impl Show {
         let of = Some(summary.sandbox_id.clone());
         let found = FindingQuery { sandbox_id: of.clone(), limit, ..FindingQuery::default() };
         let made = InterventionQuery { sandbox_id: of, limit, ..InterventionQuery::default() };
+        let judged = client.sandbox_judgements(&summary.sandbox_id, JUDGEMENTS).await?.items;
         let one = One {
+            judgements: judged,
             summary,
             findings: client.finding_list(&found).await?.items,
             interventions: client.intervention_list(&made).await?.items,
         };
         cx.out.answer(&one, |style| {
-            [summed(&one.summary), findings(style, &one.findings), interventions(style, &one.interventions)]
-                .join("\n")
+            [
+                summed(&one.summary),
+                findings(style, &one.findings),
+                interventions(style, &one.interventions),
+                judgements(style, &one.judgements),
+            ]
+            .join("\n")
         })
     }
 }
@@ -94,8 +105,20 @@ fn status(status: &GuardianStatus) -> String {
         ("steering", Some(status.steering.to_string())),
         ("health", Some(well)),
         ("interventions", Some(came)),
+        ("judge", status.judge.enabled.then(|| judge(&status.judge))),
         ("waiting for you", (status.waiting > 0).then(|| status.waiting.to_string())),
     ])
+}
+
+fn judge(judge: &JudgeStatus) -> String {
+    let limit = judge.day_budget_usd.map_or_else(String::new, |limit| format!(" of ${limit:.2}"));
+    format!(
+        "{}: {} judgements in 24 h, {} failed, ${:.4}{limit} spent",
+        judge.model,
+        judge.done + judge.failed,
+        judge.failed,
+        judge.spent_usd
+    )
 }
 
 fn summed(summary: &SandboxSummary) -> String {
@@ -149,6 +172,27 @@ fn interventions(style: Style, interventions: &[GuardianIntervention]) -> String
         ])
     };
     titled(interventions.iter().fold(Table::new(style, &header), row).render())
+}
+
+fn judgements(style: Style, judgements: &[GuardianJudgement]) -> String {
+    let now = Clock::Real.now();
+    let header = ["judgement", "state", "because", "asked", "alignment", "steering", "thinks"];
+    let row = |table: Table, one: &GuardianJudgement| {
+        let said = one.judgement.as_ref();
+        let steering = said.and_then(|said| said.steering_type);
+        let thinks =
+            said.map(|said| said.steering_recommendation.as_ref().unwrap_or(&said.trajectory_summary));
+        table.row([
+            one.id.to_string().into(),
+            Item::Word(one.state.as_str()),
+            one.cause.as_str().into(),
+            relative(now, one.asked_at).into(),
+            maybe(said.map(|said| format!("{:.2}", said.alignment_score))),
+            maybe(steering),
+            maybe(thinks.or(one.error.as_ref()).map(|text| short(text, TEXT_CHARS_MAX))),
+        ])
+    };
+    titled(judgements.iter().fold(Table::new(style, &header), row).render())
 }
 
 /// A table stands apart from what is above it.

@@ -45,6 +45,9 @@ fn what_is_found_is_shown_and_decided_and_a_policy_is_tried_and_set() {
     served.omoi(&["guardian", "nudge", id, "And then stop"]).ok();
     assert_eq!(worker.take(), ["Look at the test", "And then stop"]);
 
+    let refused = served.omoi(&["guardian", "judge", id]);
+    assert!(refused.code == 1 && refused.stderr.contains("judge.enabled"), "{refused:?}");
+
     let usual = served.omoi(&["guardian", "policy", "show", "--project", "shop"]).ok();
     assert!(usual.contains("steering: suggest"), "{usual}");
     std::fs::write(dir.path().join("own.yaml"), "steering: on\n").unwrap();

@@ -45,6 +45,27 @@ steps:
     end: true
 "#;
 
+/// Finds something new each time, and is busy with something else, until somebody says so.
+const ELSEWHERE: &str = r#"
+about: works on something else until it is told
+steps:
+  - name: wander
+    say: This is interesting too.
+    call: { tool: Bash, input: { command: "echo {n}", description: "Look, {n}" } }
+    delay: 300ms
+    repeat: 300
+    when:
+      - { message_contains: "leaves its course", next: mend }
+    next: wander
+  - name: mend
+    say: Back to the goal.
+    call: { tool: Write, input: { file_path: mended.txt, content: "{message}" } }
+    next: done
+  - name: done
+    say: It is mended.
+    end: true
+"#;
+
 impl Omoi {
     async fn watched_project(&self, policy: &str) -> ProjectId {
         let project = self.small_project().await;
@@ -93,6 +114,30 @@ async fn an_agent_that_goes_in_circles_is_told_while_it_works_and_completes() {
     let project = omoi.watched_project("steering: on").await;
     let (task, sandbox) = omoi.agent(&project, "circles", json!({})).await;
     assert_steered(&omoi, &project, &task, &sandbox).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_is_judged_to_be_elsewhere_is_told_and_comes_back() {
+    let env = [("OMOI_JUDGE_ENABLED", "true"), ("OMOI_JUDGE_MODEL", "scripted/judge")];
+    let omoi = Omoi::with_scenarios_and(&[("elsewhere", ELSEWHERE)], &env).await;
+    let project = omoi.watched_project("steering: on\njudge: { when: period, period: 1s }").await;
+    let (task, sandbox) = omoi.agent(&project, "elsewhere", json!({})).await;
+    omoi.gone(&sandbox).await;
+    let task = omoi.task(&task).await;
+    assert_eq!(task["status"], "completed", "{task}");
+    let mirror = Mirror::of(&omoi.data(), &project);
+    let said = mirror.file(task["branch_name"].as_str().unwrap(), "mended.txt");
+    assert!(said.contains("Go back to the goal"), "it hears what the judge advises: {said}");
+    let events = omoi.stored(&sandbox).await;
+    assert_gapless(&events);
+    let place = |event_type: &str| events.iter().position(|event| event["event_type"] == event_type).unwrap();
+    assert!(place("guardian.judgement") < place("guardian.finding"));
+    assert!(place("guardian.finding") < place("agent.message_injected"));
+    let made = omoi.of_guardian("interventions", &sandbox).await;
+    assert_eq!(made.last().unwrap()["kind"], "misaligned", "{made:#?}");
+    let calls = omoi.get(&format!("/api/v1/costs?sandbox_id={sandbox}&limit=500")).await;
+    let judged = calls["items"].as_array().unwrap().iter().filter(|call| call["purpose"] == "judge").count();
+    assert!(judged > 0 && judged < 300, "{judged}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

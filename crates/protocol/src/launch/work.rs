@@ -74,6 +74,16 @@ pub enum Wire {
     Chat,
 }
 
+impl Wire {
+    /// How a model of this name is spoken to, where nobody says.
+    pub fn of_model(name: &str) -> Self {
+        match name.starts_with("claude") || name.starts_with("scripted/") {
+            true => Self::Messages,
+            false => Self::Chat,
+        }
+    }
+}
+
 /// What the agent may do with its tools. Whatever it does stays in its sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

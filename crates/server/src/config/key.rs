@@ -373,6 +373,21 @@ config! {
         policy: Option<PathBuf>, PATH_OR_NONE, "", ["OMOI_GUARDIAN_POLICY"];
     }
 
+    /// A model that is asked now and then whether an agent keeps to its task. When that is, policies say.
+    judge: Judge {
+        /// Whether it is asked. It costs money, and nothing else needs it.
+        enabled: bool, SWITCH, "false", ["OMOI_JUDGE_ENABLED", "MONITORING_LLM_ANALYSIS_ENABLED"];
+        /// The model. scripted/judge is played by the server, needs no key and always thinks the same.
+        model: String, MODEL, "claude-sonnet-4-5", ["OMOI_JUDGE_MODEL"];
+        /// What all judgements of 24 hours may cost together; 0: no limit. The budgets of projects count them too, those of
+        /// attempts and tasks do not.
+        day_budget_usd: Usd, USD, "5", ["OMOI_JUDGE_DAY_BUDGET_USD"];
+        /// How long one may take.
+        timeout: Duration, PERIOD, "1m", ["OMOI_JUDGE_TIMEOUT"];
+        /// Questions that may be under way together in one process.
+        at_once: usize, count(), "5", ["OMOI_JUDGE_AT_ONCE"];
+    }
+
     /// How long what happened is kept. What sandboxes have made is always kept.
     retention: Retention {
         /// Days that the log of what sandboxes reached for outside is kept.

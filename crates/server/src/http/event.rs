@@ -33,6 +33,7 @@ use crate::{
 /// How far ahead of ours a worker's clock may be.
 const CLOCK_AHEAD_MAX: SignedDuration = SignedDuration::from_mins(5);
 const TYPE_CHARS_MAX: usize = 100;
+const GUARDIAN: &str = "guardian.";
 const TRAJECTORY_LIMIT_MAX: i64 = 1000;
 
 pub fn routes() -> OpenApiRouter<Api> {
@@ -75,6 +76,11 @@ impl PostedEvent {
         check::text("event_type", &self.event_type, 1, TYPE_CHARS_MAX).map_err(invalid)?;
         if self.event_type.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(invalid("event_type is one word, as agent.tool_use".to_owned()));
+        }
+        // What is thought of an agent is not its own to say.
+        if self.event_type.starts_with(GUARDIAN) {
+            let detail = format!("{} is not a worker's to report: it is the Guardian's", self.event_type);
+            return Err(ApiError::invalid("reserved_event_type", detail));
         }
         check::range("worker_seq", self.worker_seq, 1, i64::MAX - 1).map_err(invalid)?;
         if self.timestamp.is_some_and(|at| at.duration_since(now) > CLOCK_AHEAD_MAX) {

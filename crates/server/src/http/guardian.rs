@@ -4,8 +4,8 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
     FindingId, FindingKind, InterventionId, InterventionMode, ProjectId, SandboxId, TaskId,
     guardian::{
-        ApproveIntervention, DismissIntervention, GuardianFinding, GuardianIntervention, GuardianStatus,
-        NewNudge, SandboxSummary,
+        ApproveIntervention, DismissIntervention, GuardianFinding, GuardianIntervention, GuardianJudgement,
+        GuardianStatus, NewNudge, SandboxSummary,
     },
     page::Page,
 };
@@ -18,16 +18,13 @@ use super::{
     auth::Caller,
     extract::{Json, Path, Query},
     page::{self, Paging},
-    problem::ApiResult,
+    problem::{ApiError, ApiResult},
 };
 use crate::{
-    domain::supervision::{health, summary::summary, trajectory::Trajectory},
+    domain::supervision::summary::summary,
     store::{FindingFilter, InterventionFilter},
 };
 
-/// Events that a summary is made of, and how many are read at a time.
-const EVENTS_MAX: u64 = 200_000;
-const EVENTS_PAGE: usize = 1_000;
 /// Open findings that a summary names: there is one of each kind at most.
 const OPEN_MAX: usize = 50;
 
@@ -41,6 +38,8 @@ pub fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(approve))
         .routes(routes!(dismiss))
         .routes(routes!(nudge))
+        .routes(routes!(judgements))
+        .routes(routes!(judge))
         .routes(routes!(summarise))
 }
 
@@ -48,7 +47,7 @@ pub fn routes() -> OpenApiRouter<Api> {
 #[utoipa::path(get, path = "/api/v1/guardian/status", responses((status = 200, body = GuardianStatus)), tag = "guardian")]
 async fn status(State(api): State<Api>, who: Caller) -> ApiResult<Answer<GuardianStatus>> {
     who.viewer()?;
-    Ok(Answer(api.store.guardian_status(api.usual.policy.steering).await?))
+    Ok(Answer(api.store.guardian_status(api.usual.policy.steering, &api.judge).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -169,6 +168,41 @@ async fn nudge(
     Ok((StatusCode::CREATED, Answer(made)))
 }
 
+/// List what a model thinks of the course of a sandbox, newest first
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/judgements", params(("id" = SandboxId, Path), Paging),
+    responses((status = 200, body = Page<GuardianJudgement>)), tag = "guardian")]
+async fn judgements(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+    Query(paging): Query<Paging>,
+) -> ApiResult<Answer<Page<GuardianJudgement>>> {
+    who.viewer()?;
+    let limit = paging.limit()?;
+    let rows = api.store.judgement_list(&id, paging.cursor()?, limit + 1).await?;
+    Ok(page::cut(rows, limit, |judgement| judgement.id.to_string()))
+}
+
+/// Ask a model now what it thinks of the course of a sandbox
+///
+/// The answer comes later, as an event `guardian.judgement` and in the list of judgements. A question that is open already is
+/// not asked twice.
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/judge", params(("id" = SandboxId, Path)),
+    responses((status = 202, body = GuardianJudgement)), tag = "guardian")]
+async fn judge(
+    State(api): State<Api>,
+    who: Caller,
+    Path(id): Path<SandboxId>,
+) -> ApiResult<(StatusCode, Answer<GuardianJudgement>)> {
+    let actor = who.operator()?;
+    if !api.judge.enabled {
+        let detail =
+            "this server asks no model for its opinion; set judge.enabled and judge.model to change that";
+        return Err(ApiError::new(StatusCode::CONFLICT, "judge_disabled", detail));
+    }
+    Ok((StatusCode::ACCEPTED, Answer(api.store.judgement_ask(actor, &id).await?)))
+}
+
 /// Sum up what a sandbox has done
 ///
 /// The id of an attached agent stands for the sandbox that it works in, or worked in last.
@@ -181,24 +215,16 @@ async fn summarise(
 ) -> ApiResult<Answer<SandboxSummary>> {
     who.viewer()?;
     let subject = api.store.guardian_subject(id.as_str()).await?;
-    let mut trajectory = Trajectory::new(subject.charter.into());
-    while trajectory.events < EVENTS_MAX {
-        let page = api.store.guardian_past(&subject.id, trajectory.seq, i64::MAX, EVENTS_PAGE).await?;
-        page.iter().for_each(|event| drop(trajectory.take(event)));
-        if page.len() < EVENTS_PAGE {
-            break;
-        }
-    }
+    let trajectory = api.store.guardian_trajectory(&subject).await?;
     let open =
         FindingFilter { sandbox_id: Some(subject.id.clone()), open: Some(true), ..FindingFilter::default() };
     let open_findings = api.store.finding_list(open, None, OPEN_MAX).await?;
-    let weights = open_findings.iter().map(|finding| health::weight(finding.severity)).sum();
-    let agent_id = api.store.sandbox_get(&subject.id).await?.agent_id;
+    let sandbox = api.store.sandbox_get(&subject.id).await?;
     let summed = summary(subject.id, &trajectory, api.clock.now());
     Ok(Answer(SandboxSummary {
-        agent_id,
+        agent_id: sandbox.agent_id,
         task_id: subject.task_id,
-        alignment: health::alignment(weights),
+        alignment: sandbox.alignment,
         open_findings,
         ..summed
     }))

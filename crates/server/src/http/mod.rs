@@ -76,6 +76,7 @@ pub struct Shared {
     pub gate: Gate,
     pub viewers: Arc<Semaphore>,
     pub conductor: config::Conductor,
+    pub judge: config::Judge,
     /// Wakes the loop that makes and removes sandboxes.
     pub wake: Arc<Notify>,
     pub stop: CancellationToken,
@@ -186,6 +187,7 @@ pub fn router(config: Config, parts: Parts) -> Router {
         is_https: config.server.public_url.as_ref().is_some_and(|url| url.starts_with("https://")),
         limits: config.limits,
         conductor: config.conductor,
+        judge: config.judge,
         live: config.live,
         allowed_origins: config.server.allowed_origins,
         own_hosts,

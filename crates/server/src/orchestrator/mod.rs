@@ -13,6 +13,7 @@ mod conductor;
 mod diagnose;
 mod dispatch;
 mod guardian;
+mod judge;
 mod launch;
 mod monitor;
 mod node;
@@ -29,6 +30,7 @@ pub use conductor::Conductor;
 pub use diagnose::{Diagnose, diagnose};
 pub use dispatch::{Dispatch, dispatch};
 pub use guardian::Guardian;
+pub use judge::Judge;
 pub use launch::Defaults;
 pub use monitor::Monitor;
 pub use node::Node;
@@ -42,6 +44,7 @@ use crate::{bus::Wakes, store::Store};
 const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
 const DISPATCH_PERIOD: Duration = Duration::from_secs(1);
 const ADVANCE_PERIOD: Duration = Duration::from_secs(1);
+const JUDGE_PERIOD: Duration = Duration::from_secs(1);
 const PLACES_PERIOD: Duration = Duration::from_secs(1);
 const DIAGNOSE_PERIOD: Duration = Duration::from_secs(60);
 const OVERLAP_PERIOD: Duration = Duration::from_secs(10);
@@ -61,6 +64,8 @@ pub struct Loops {
     pub monitor: Option<Monitor>,
     /// And how often it looks by itself; none when it does not.
     pub guardian: Option<(Duration, Guardian)>,
+    /// None when no model is asked for its opinion.
+    pub judge: Option<Judge>,
     pub wakes: Wakes,
 }
 
@@ -74,6 +79,7 @@ impl Loops {
             places,
             supervise,
             guardian,
+            judge,
             conductor,
             monitor,
             wakes,
@@ -133,6 +139,9 @@ impl Loops {
                 conductor,
                 |it: Conductor| async move { it.tick().await },
             );
+        }
+        if let Some(judge) = judge {
+            run.every("judge", JUDGE_PERIOD, never(), judge, |it: Judge| async move { it.tick().await });
         }
         if let Some((period, guardian)) = guardian {
             run.every(

@@ -28,7 +28,7 @@ pub(super) struct Account {
 impl Account {
     pub async fn load(tx: &mut Tx, sandbox: &SandboxId) -> Result<Self, Error> {
         let sql = "SELECT s.live, s.lease_expires_at, s.task_id, s.project_id, t.execution_config, t.waiting_reason, \
-                   p.settings, a.spent AS attempt_spent, a.reserved AS attempt_reserved, b.spent AS task_spent, \
+                   p.settings, a.spent - a.judged AS attempt_spent, a.reserved AS attempt_reserved, b.spent - b.judged AS task_spent, \
                    b.reserved AS task_reserved, c.spent AS project_spent, c.reserved AS project_reserved \
                    FROM sandboxes s LEFT JOIN tasks t ON t.id = s.task_id LEFT JOIN projects p ON p.id = s.project_id \
                    LEFT JOIN spend a ON a.level = 'attempt' AND a.entity_id = s.id \

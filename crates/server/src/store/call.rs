@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use omoi_protocol::{CallId, CallState, SandboxId, Vendor};
+use omoi_protocol::{BudgetLevel, CallId, CallPurpose, CallState, SandboxId, Vendor};
 use serde_json::json;
 
 use super::{
@@ -33,6 +33,7 @@ pub struct NewCall {
     pub sandbox_id: SandboxId,
     pub vendor: Vendor,
     pub model: String,
+    pub purpose: CallPurpose,
     pub request_bytes: u64,
     /// Tokens that the answer may have.
     pub output_max: u64,
@@ -45,6 +46,11 @@ pub enum Opened {
     Wait(Standing),
     /// The narrowest budget that is used up.
     Exceeded(Standing),
+    /// What the judge may spend is.
+    JudgeExceeded {
+        spent: Usd,
+        limit: Usd,
+    },
 }
 
 /// How a call ended.
@@ -66,6 +72,9 @@ impl Store {
     pub async fn call_open(&self, new: NewCall) -> Result<Opened, Error> {
         self.write(async move |tx| {
             let account = Account::load(tx, &new.sandbox_id).await?;
+            if new.purpose == CallPurpose::Judge {
+                return judge(tx, &account, &new).await;
+            }
             match budget::judge(&account.standings) {
                 Verdict::Wait(full) => Ok(Opened::Wait(full)),
                 Verdict::Exceeded(stops) => {
@@ -140,13 +149,33 @@ impl Store {
     }
 }
 
+/// The judge has a budget of its own, beside the project's. Where one of them is used up it is not asked, and nobody else
+/// need know.
+async fn judge(tx: &mut Tx, account: &Account, new: &NewCall) -> Result<Opened, Error> {
+    let project: Vec<Standing> =
+        account.standings.iter().filter(|of| of.level == BudgetLevel::Project).copied().collect();
+    match (budget::judge(&project), tx.rules.judge_day_budget) {
+        (Verdict::Wait(full), _) => return Ok(Opened::Wait(full)),
+        (Verdict::Exceeded(stops), _) => return Ok(Opened::Exceeded(stops[0])),
+        (Verdict::Admitted, Some(limit)) => {
+            let spent = spend::of_judge(tx).await?;
+            if spent.booked + spent.reserved >= limit {
+                return Ok(Opened::JudgeExceeded { spent: spent.booked + spent.reserved, limit });
+            }
+        }
+        (Verdict::Admitted, None) => {}
+    }
+    admit(tx, account, new).await?;
+    Ok(Opened::Admitted)
+}
+
 /// The record of a call that may be made, and what it reserves.
 async fn admit(tx: &mut Tx, account: &Account, new: &NewCall) -> Result<(), Error> {
     let (price, source) = tx.rules.prices.of(&new.model);
     let reserved = price.reserve(new.request_bytes, new.output_max);
     let sql = format!(
-        "INSERT INTO model_calls ({COLUMNS}, alive_until) VALUES ($1, $2, $3, $4, $5, $6, 'open', NULL, NULL, 0, 0, \
-         0, 0, 0, $7, $8, $9, NULL, $10, NULL, $11)"
+        "INSERT INTO model_calls ({COLUMNS}, alive_until) VALUES ($1, $2, $3, $4, $5, $6, $12, 'open', NULL, NULL, 0, \
+         0, 0, 0, 0, $7, $8, $9, NULL, $10, NULL, $11)"
     );
     let values = params![
         &new.id,
@@ -159,14 +188,18 @@ async fn admit(tx: &mut Tx, account: &Account, new: &NewCall) -> Result<(), Erro
         source == Source::Guessed,
         i64::try_from(new.request_bytes).unwrap_or(i64::MAX),
         tx.now,
-        tx.now + ALIVE
+        tx.now + ALIVE,
+        new.purpose.as_str()
     ];
     tx.execute(&sql, values).await?;
-    let change = Change { reserved: reserved.nanos(), ..Change::default() };
+    let change = Change { purpose: new.purpose, reserved: reserved.nanos(), ..Change::default() };
     change
         .apply(tx, &payers(&account.sandbox_id, account.task_id.as_ref(), account.project_id.as_ref()))
         .await?;
-    account.go_on(tx).await
+    match new.purpose {
+        CallPurpose::Work => account.go_on(tx).await,
+        CallPurpose::Judge => Ok(()),
+    }
 }
 
 async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
@@ -181,6 +214,7 @@ async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
     let estimated = ended.estimated || (source == Source::Guessed && counted);
     let first_byte_ms = ended.first_byte.map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
     let change = Change {
+        purpose: before.purpose,
         spent: cost.nanos() - row.get::<i64>("cost")?,
         reserved: -row.get::<i64>("reserved")?,
         calls: i64::from(before.state == CallState::Open),
@@ -210,6 +244,10 @@ async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
     let mut payers = payers(&before.sandbox_id, before.task_id.as_ref(), before.project_id.as_ref());
     payers.push((spend::ALL, spend::ALL.to_owned()));
     change.apply(tx, &payers).await?;
+    if before.purpose == CallPurpose::Judge {
+        // The judgement tells of it; it is none of the agent's calls.
+        return Ok(cost);
+    }
     let data = json!({
         "call_id": ended.id, "vendor": before.vendor, "model": before.model, "state": ended.state,
         "status_code": ended.status_code, "stop_reason": ended.stop_reason, "input_tokens": usage.input,

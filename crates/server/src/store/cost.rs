@@ -12,7 +12,7 @@ use super::{
 };
 use crate::domain::money::Usd;
 
-pub(super) const COLUMNS: &str = "id, sandbox_id, task_id, project_id, vendor, model, state, status_code, stop_reason, \
+pub(super) const COLUMNS: &str = "id, sandbox_id, task_id, project_id, vendor, model, purpose, state, status_code, stop_reason, \
     input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost, reserved, estimated, request_bytes, \
     first_byte_ms, started_at, ended_at";
 
@@ -157,6 +157,7 @@ pub(super) fn read(row: &Row) -> Result<ModelCall, Error> {
         project_id: row.parse_opt("project_id")?,
         vendor: row.parse("vendor")?,
         model: row.get("model")?,
+        purpose: row.parse("purpose")?,
         state: row.parse("state")?,
         status_code: status_code.and_then(|code| u16::try_from(code).ok()),
         stop_reason: row.get("stop_reason")?,

@@ -25,6 +25,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (14, include_str!("migrations/0014_conductor.sql")),
     (15, include_str!("migrations/0015_spec_branch.sql")),
     (17, include_str!("migrations/0017_action.sql")),
+    (18, include_str!("migrations/0018_judgement.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

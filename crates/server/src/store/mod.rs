@@ -85,8 +85,8 @@ pub use self::{
     error::Error,
     event::{EventAsk, TrajectoryAsk},
     guardian::{
-        Change, ELSEWHERE as GUARDIAN_ELSEWHERE, FindingFilter, Found, Hold, InterventionFilter, Known, Mark,
-        Spoken, StoredPolicy, Subject, Taken as GuardianTaken,
+        Change, ELSEWHERE as GUARDIAN_ELSEWHERE, FindingFilter, Found, Hold, InterventionFilter,
+        JudgementEnded, Known, Mark, Question, Spoken, StoredPolicy, Subject, Taken as GuardianTaken,
     },
     message::QUEUED as MESSAGE_QUEUED,
     monitor::Working,

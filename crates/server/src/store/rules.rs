@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     config::Config,
-    domain::{budget, price::Prices, prune, restart, retry::Policy, score::Weights},
+    domain::{budget, money::Usd, price::Prices, prune, restart, retry::Policy, score::Weights},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -33,6 +33,8 @@ pub struct Rules {
     pub prune: prune::Limits,
     pub prices: Prices,
     pub budgets: budget::Defaults,
+    /// What the judge may spend in a day; none is no limit.
+    pub judge_day_budget: Option<Usd>,
 }
 
 impl Rules {
@@ -90,6 +92,7 @@ impl Rules {
                 task: config.model.task_budget_usd,
                 project: config.model.project_budget_usd,
             },
+            judge_day_budget: Some(config.judge.day_budget_usd).filter(|limit| *limit > Usd::ZERO),
         }
     }
 }

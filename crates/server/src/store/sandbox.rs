@@ -23,7 +23,7 @@ use crate::{
 
 const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stage, generation, lease_expires_at, \
                        branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
-                       base_commit, isolation, kept, place_error, \
+                       base_commit, isolation, kept, place_error, judged, \
                        (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent, \
                        (SELECT CAST(sum(f.weight) AS BIGINT) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS weights, \
                        (SELECT max(f.weight) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS heaviest";
@@ -390,7 +390,7 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         place_error: row.get("place_error")?,
         cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
         verdict: health::verdict(row.get("heaviest")?),
-        alignment: health::alignment(row.get::<Option<i64>>("weights")?.unwrap_or(0)),
+        alignment: health::alignment(row.get::<Option<i64>>("weights")?.unwrap_or(0), row.get("judged")?),
     })
 }
 

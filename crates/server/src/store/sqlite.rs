@@ -208,6 +208,7 @@ mod plan {
         "artifacts",
         "findings",
         "interventions",
+        "judgements",
     ];
 
     thread_local! {

@@ -119,6 +119,7 @@ as_text!(
     omoi_protocol::AnomalyId,
     omoi_protocol::FindingId,
     omoi_protocol::InterventionId,
+    omoi_protocol::JudgementId,
 );
 
 /// One row of an answer.

@@ -1,7 +1,7 @@
 //! Budgets of attempts, tasks and projects: nobody overshoots by much, and everybody is told once.
 
 use futures_util::future::join_all;
-use omoi_protocol::{CallId, CallState, Vendor};
+use omoi_protocol::{CallId, CallPurpose, CallState, Vendor};
 use omoi_server::{
     domain::price::Usage,
     store::{EndedCall, NewCall, Opened},
@@ -206,6 +206,7 @@ on_both! { behind =>
             sandbox_id: sandbox.id.parse().unwrap(),
             vendor: Vendor::Anthropic,
             model: MODEL.to_owned(),
+            purpose: CallPurpose::Work,
             request_bytes: 4000,
             output_max: 1000,
         };

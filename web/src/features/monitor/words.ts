@@ -17,6 +17,7 @@ export const KIND_WORDS: Record<FindingKind, string> = {
   budget_burn: 'spends without progress',
   runaway_subagents: 'too many helpers',
   false_claim: 'claims what is not so',
+  misaligned: 'off its course',
 }
 
 export const DO_WORDS: Record<Intervention, string> = {

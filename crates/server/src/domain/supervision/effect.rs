@@ -43,6 +43,9 @@ impl Heard {
         if let Some(seq) = again {
             return Some((SteeringEffect::Unchanged, format!("found again by event {seq}")));
         }
+        if self.kind == FindingKind::Misaligned {
+            return self.judge_again(guard, now);
+        }
         let (trajectory, open) = (&guard.trajectory, guard.is_open(self.kind));
         let calls = trajectory.steps.completed.saturating_sub(self.step);
         let worked = trajectory.work.filter(|mark| mark.seq > self.seq && !open);
@@ -62,6 +65,21 @@ impl Heard {
                 _ => self.lasting(open, calls),
             }),
             () => None,
+        }
+    }
+
+    /// Whether a course is another, nobody can tell but who told of it.
+    fn judge_again(&self, guard: &Guard, now: Timestamp) -> Option<(SteeringEffect, String)> {
+        let said = guard.trajectory.judged.last.as_ref().filter(|said| said.seq > self.seq);
+        match (said, guard.trajectory.phase) {
+            (_, Phase::Ended) => Some(self.end(guard)),
+            (Some(said), _) if said.opinion.steering.is_none() => {
+                Some((SteeringEffect::Changed, format!("judged to be on its course, event {}", said.seq)))
+            }
+            _ if now.duration_since(self.at).unsigned_abs() >= PATIENCE => {
+                Some((SteeringEffect::Unknown, "nobody has judged it again".to_owned()))
+            }
+            _ => None,
         }
     }
 

@@ -1,9 +1,14 @@
 //! What one event tells supervision. Only the fields that some rule reads are taken out of an event's data; the long
 //! ones that none reads (whole diffs, output as it comes) are passed over. Data that does not fit its type tells nothing.
 
-use omoi_protocol::event::{EventKind, StoredEvent, is_work};
+use omoi_protocol::{
+    EventSource,
+    event::{EventKind, StoredEvent, is_work},
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+
+use super::{judge, trajectory::judged::Opinion};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sign {
@@ -58,6 +63,8 @@ pub enum Sign {
         tokens: u64,
     },
     OverBudget,
+    /// What the judge said; none where it failed.
+    Judged(Option<Opinion>),
     Beat {
         cpu_seconds: Option<f64>,
         io_bytes: Option<f64>,
@@ -91,6 +98,10 @@ pub struct Edit {
 
 impl Sign {
     pub fn of(event: &StoredEvent) -> Self {
+        // Whoever is judged has no say in it.
+        if event.event_type == judge::EVENT && event.source == EventSource::System {
+            return Self::Judged(judge::answer::opinion(event.event_data.get()));
+        }
         let Some(kind) = EventKind::of(&event.event_type) else { return Self::or_work(event) };
         let read = || serde_json::from_str::<Fields<'_>>(event.event_data.get()).ok();
         match kind {

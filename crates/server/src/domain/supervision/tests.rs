@@ -81,6 +81,11 @@ fn on_the_recorded_runs_findings_are_right_and_few_are_missed() {
     println!("{:<20} labels found wrong precision recall  seconds events    usd", "kind");
     let mut worse = Vec::new();
     for (kind, tally) in &score.kinds {
+        if *kind == FindingKind::Misaligned {
+            // Nobody was asked, and what a judge says is not for rules to be right about.
+            assert_eq!(tally.precision(), None);
+            continue;
+        }
         let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
         println!(
             "{:<20} {:>6} {:>5} {:>5} {:>9} {:>6} {:>8} {:>6} {:>6.2}",

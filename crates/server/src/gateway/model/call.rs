@@ -51,8 +51,8 @@ pub struct Call {
     pub request_bytes: u64,
     /// None for what costs nothing and is not recorded.
     pub booking: Option<NewCall>,
-    /// Held until the end.
-    pub slot: Slot,
+    /// Held until the end; none for calls of the server's own.
+    pub slot: Option<Slot>,
 }
 
 /// What becomes of a call while it runs.
@@ -111,6 +111,9 @@ async fn admit(calls: &Calls, booking: &NewCall, head: &mut HeadSender) -> Resul
         let full = match calls.store.call_open(booking.clone()).await? {
             Opened::Admitted => return Ok(()),
             Opened::Exceeded(of) => return Err(Refusal::over_budget(&of)),
+            Opened::JudgeExceeded { spent, limit } => {
+                return Err(Refusal::judge_over_budget(spent, limit));
+            }
             Opened::Wait(of) => of,
         };
         tokio::select! {

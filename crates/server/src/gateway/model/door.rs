@@ -12,7 +12,7 @@ use axum::{
     routing::{any, get, post},
 };
 use futures_util::stream;
-use omoi_protocol::{CallId, SandboxId, Vendor};
+use omoi_protocol::{CallId, CallPurpose, SandboxId, Vendor};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -42,10 +42,10 @@ struct Door {
 
 /// What a path stands for.
 #[derive(Clone, Copy)]
-struct Target {
+pub struct Target {
     vendor: Vendor,
     /// Behind the vendor's base address.
-    path: &'static str,
+    pub path: &'static str,
     billing: Billing,
 }
 
@@ -55,13 +55,13 @@ enum Billing {
     Free,
 }
 
-const MESSAGES: Target =
+pub const MESSAGES: Target =
     Target { vendor: Vendor::Anthropic, path: "/v1/messages", billing: Billing::Metered };
 const COUNT_TOKENS: Target =
     Target { vendor: Vendor::Anthropic, path: "/v1/messages/count_tokens", billing: Billing::Free };
 const ANTHROPIC_MODELS: Target =
     Target { vendor: Vendor::Anthropic, path: "/v1/models", billing: Billing::Free };
-const COMPLETIONS: Target =
+pub const COMPLETIONS: Target =
     Target { vendor: Vendor::Openai, path: "/chat/completions", billing: Billing::Metered };
 const OPENAI_MODELS: Target = Target { vendor: Vendor::Openai, path: "/models", billing: Billing::Free };
 
@@ -110,6 +110,7 @@ impl Door {
                     sandbox_id: sandbox,
                     vendor: target.vendor,
                     model: ask.model,
+                    purpose: CallPurpose::Work,
                     request_bytes,
                     output_max: ask.output_max,
                 };
@@ -129,6 +130,7 @@ impl Door {
             }
         };
         let calls = self.calls.clone();
+        let slot = Some(slot);
         self.run(Call { calls, vendor: target.vendor, request, request_bytes, booking, slot }).await
     }
 
@@ -165,7 +167,7 @@ impl Door {
 }
 
 /// None for what goes to a vendor.
-fn scripted(calls: &Calls, booking: Option<&NewCall>, body: &[u8]) -> Result<Option<Sent>, Refusal> {
+pub fn scripted(calls: &Calls, booking: Option<&NewCall>, body: &[u8]) -> Result<Option<Sent>, Refusal> {
     match booking {
         Some(call) if is_scripted(&call.model) => {
             Ok(Some(Sent::Scripted(Box::new(Part::new(&calls.library, call, body)?))))

@@ -3,13 +3,14 @@
 //!
 //! A model called `scripted/NAME` is played by this process and goes to no vendor; all else about its calls is the same.
 //!
-//! `door` takes requests in, `call` owns each from admission to its record, `meter` reads on the way what it used.
+//! `door` takes requests in, `own` asks what the server itself wants to know, `call` owns each from admission to its record, `meter` reads on the way what it used.
 
 mod ask;
 mod call;
 mod calls;
 mod door;
 mod meter;
+mod own;
 mod redact;
 mod refusal;
 mod request;
@@ -20,5 +21,6 @@ mod usage;
 
 pub use calls::Calls;
 pub use door::routes;
+pub use own::{Own, Tool, Unanswered};
 pub use scripted::{Error as ScenarioError, Library};
 pub use upstream::Error;

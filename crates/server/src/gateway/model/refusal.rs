@@ -10,10 +10,16 @@ use axum::{
 use omoi_protocol::Vendor;
 use serde_json::json;
 
-use crate::{domain::budget::Standing, http::problem::ApiError, store};
+use crate::{
+    domain::{budget::Standing, money::Usd},
+    http::problem::ApiError,
+    store,
+};
 
 /// What the vendors' libraries heed before the status.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+const OVER_BUDGET: &str = "budget_exceeded";
+const RESERVED: &str = "budget_reserved";
 const SOON: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -45,7 +51,15 @@ impl Refusal {
              can go on",
             of.level, of.spent
         );
-        Self::new(StatusCode::FORBIDDEN, "budget_exceeded", message)
+        Self::new(StatusCode::FORBIDDEN, OVER_BUDGET, message)
+    }
+
+    pub fn judge_over_budget(spent: Usd, limit: Usd) -> Self {
+        let message = format!(
+            "the judge was not asked, because its budget is used up: {spent} of {limit} USD of 24 hours \
+             (judge.day_budget_usd)"
+        );
+        Self::new(StatusCode::FORBIDDEN, OVER_BUDGET, message)
     }
 
     pub fn reserved(of: &Standing) -> Self {
@@ -53,7 +67,16 @@ impl Refusal {
             "what is left of the budget of this {} is reserved by calls under way; try again when one has ended",
             of.level
         );
-        Self::busy("budget_reserved", message)
+        Self::busy(RESERVED, message)
+    }
+
+    /// Whether it is refused because there is no money for it.
+    pub fn is_about_money(&self) -> bool {
+        self.code == OVER_BUDGET || self.code == RESERVED
+    }
+
+    pub fn into_message(self) -> String {
+        self.message
     }
 
     /// The vendor's address does not answer as it should.

@@ -42,12 +42,18 @@ pub struct Guardian {
     clock: Clock,
     node: Node,
     usual: Arc<Policy>,
+    has_judge: bool,
     watch: Arc<Mutex<Option<Watch>>>,
 }
 
 impl Guardian {
     pub fn new(store: Store, clock: Clock, node: Node, usual: Arc<Policy>) -> Self {
-        Self { store, clock, node, usual, watch: Arc::default() }
+        Self { store, clock, node, usual, has_judge: false, watch: Arc::default() }
+    }
+
+    /// There is a judge, whom it asks when policies say so.
+    pub fn with_judge(self) -> Self {
+        Self { has_judge: true, ..self }
     }
 
     pub async fn tick(&self) -> Result<Report, Error> {
@@ -100,6 +106,9 @@ impl Guardian {
             watch.take(&self.store, entries).await?;
             if is_last {
                 watch.pass(self.clock.now());
+                if self.has_judge {
+                    watch.ask(self.clock.now());
+                }
             }
             self.keep(watch, &mut report).await?;
             if is_last {

@@ -17,6 +17,7 @@ use crate::{
         effect::Heard,
         finding::{Finding, News},
         guard::Guard,
+        judge,
         policy::Policy,
     },
     store::{Change, Entry, Error, Found, Mark, Spoken, Store, Subject},
@@ -49,6 +50,8 @@ struct Watched {
     history: History,
     /// Interventions that the agent has heard, until it is known what came of them.
     heard: Vec<Heard>,
+    /// When the judge was asked about it last.
+    asked_at: Option<Timestamp>,
     has_ended: bool,
 }
 
@@ -126,6 +129,17 @@ impl Watch {
         });
     }
 
+    /// Asks the judge about those of whom policies want to know more.
+    pub fn ask(&mut self, now: Timestamp) {
+        for (id, watched) in &mut self.watched {
+            let policy = self.policies.of(watched.project_id.as_ref());
+            if let Some(due) = judge::due(&watched.guard, &policy, watched.asked_at, now) {
+                watched.asked_at = Some(now);
+                self.changes.push(Change::Ask { sandbox_id: id.clone(), due, at: now });
+            }
+        }
+    }
+
     /// Whoever shows up in these for the first time. One that had ended before the mark has nothing more to say.
     async fn meet(&mut self, store: &Store, entries: &[Entry]) -> Result<(), Error> {
         let mut first: HashMap<SandboxId, i64> = HashMap::new();
@@ -174,6 +188,7 @@ impl Watched {
             guard: Guard::new(Arc::new(subject.charter.clone())),
             history: History::default(),
             heard: Vec::new(),
+            asked_at: None,
             has_ended: subject.ended_at.is_some(),
         }
     }
@@ -275,6 +290,7 @@ async fn remember(store: &Store, subject: &Subject, position: i64) -> Result<Wat
     for (kind, number, open) in known.findings {
         watched.guard.restore(kind, number, open);
     }
+    watched.asked_at = known.asked_at;
     for (kind, at) in known.made {
         watched.history.made(kind, at);
     }

@@ -1,6 +1,6 @@
 //! What the Conductor made of it all, look by look. Two days of it are kept.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use omoi_protocol::{
     AnalysisId, ProjectId,
@@ -10,6 +10,7 @@ use omoi_protocol::{
 use super::{
     super::{
         Ask, Error, Store,
+        guardian::JUDGED,
         value::{Row, params},
     },
     duplicate::OPEN,
@@ -88,23 +89,33 @@ impl Store {
         .await
     }
 
-    /// How well sandboxes keep to their goals, by what the Guardian found; those with nothing open are not in it.
-    pub async fn alignments(&self) -> Result<std::collections::HashMap<String, f64>, Error> {
+    /// How well sandboxes keep to their goals, by what the Guardian found and the judge said; those of which nothing is
+    /// known are not in it.
+    pub async fn alignments(&self) -> Result<HashMap<String, f64>, Error> {
         self.read(async |tx| {
             let sql = "SELECT sandbox_id, CAST(sum(weight) AS BIGINT) AS weights FROM findings WHERE cleared_at IS NULL \
                        GROUP BY sandbox_id";
             let rows = tx.query(sql, params![]).await?;
-            let one = |row: &Row| Ok((row.get("sandbox_id")?, health::alignment(row.get("weights")?)));
-            rows.iter().map(one).collect()
+            let one = |row: &Row| Ok((row.get("sandbox_id")?, row.get("weights")?));
+            let weights: HashMap<String, i64> = rows.iter().map(one).collect::<Result<_, Error>>()?;
+            let rows = tx.query(JUDGED, params![]).await?;
+            let one = |row: &Row| Ok((row.get("id")?, row.get("judged")?));
+            let judged: HashMap<String, f64> = rows.iter().map(one).collect::<Result<_, Error>>()?;
+            let all = weights.keys().chain(judged.keys());
+            let one = |id: &String| {
+                let weights = weights.get(id).copied().unwrap_or(0);
+                (id.clone(), health::alignment(weights, judged.get(id).copied()))
+            };
+            Ok(all.map(one).collect())
         })
         .await
     }
 
     /// For each sandbox that lives: how many open conflicts it is part of.
-    pub async fn conflict_counts(&self) -> Result<std::collections::HashMap<String, usize>, Error> {
+    pub async fn conflict_counts(&self) -> Result<HashMap<String, usize>, Error> {
         self.read(async |tx| {
             let sql = "SELECT sandbox_id, other_id FROM conflicts WHERE cleared_at IS NULL LIMIT 10000";
-            let mut counts = std::collections::HashMap::new();
+            let mut counts = HashMap::new();
             for row in tx.query(sql, params![]).await? {
                 for column in ["sandbox_id", "other_id"] {
                     *counts.entry(row.get::<String>(column)?).or_insert(0) += 1;

@@ -3,6 +3,7 @@
 mod act;
 mod finding;
 mod intervention;
+mod judgement;
 mod policy;
 mod status;
 mod take;
@@ -14,6 +15,8 @@ use serde_json::json;
 use super::Tx;
 pub use finding::FindingFilter;
 pub use intervention::InterventionFilter;
+pub(super) use judgement::JUDGED;
+pub use judgement::{Ended as JudgementEnded, Question};
 pub use policy::Stored as StoredPolicy;
 pub use take::{Change, ELSEWHERE, Found, Taken};
 pub use watch::{Hold, Known, Mark, Spoken, Subject};

@@ -1,21 +1,37 @@
 //! Whether the Guardian runs, and how well sandboxes do by what it found.
 
+use std::collections::HashMap;
+
 use omoi_protocol::{
-    Steering,
-    guardian::{GuardianEffects, GuardianStatus},
+    JudgementState, Steering,
+    guardian::{GuardianEffects, GuardianStatus, JudgeStatus},
 };
 
-use super::super::{
-    Error, Store, Tx,
-    value::{Row, params},
+use super::{
+    super::{
+        Error, Store, Tx, spend,
+        value::{Row, params},
+    },
+    judgement::JUDGED,
 };
-use crate::domain::supervision::health;
+use crate::{
+    config,
+    domain::{
+        money::Usd,
+        supervision::health::{self, Standing},
+    },
+};
 
 const DAY_HOURS: i64 = 24;
 
 impl Store {
     /// `steering` is what holds where a project does not say.
-    pub async fn guardian_status(&self, steering: Steering) -> Result<GuardianStatus, Error> {
+    pub async fn guardian_status(
+        &self,
+        steering: Steering,
+        judge: &config::Judge,
+    ) -> Result<GuardianStatus, Error> {
+        let judge = judge.clone();
         self.read(async move |tx| {
             let sql = "SELECT position, events, holder, held_until, ticked_at, tick_us, watched, bytes FROM guardian WHERE id = 1";
             let row = tx.query_one(sql, params![]).await?.ok_or_else(|| Error::not_found("guardian", "row"))?;
@@ -24,9 +40,15 @@ impl Store {
             let sql = "SELECT f.sandbox_id, CAST(sum(f.weight) AS BIGINT) AS weights, max(f.weight) AS heaviest \
                        FROM findings f JOIN sandboxes s ON s.id = f.sandbox_id AND s.live = 1 \
                        WHERE f.cleared_at IS NULL GROUP BY f.sandbox_id";
-            let weights = tx.query(sql, params![]).await?;
-            let weights = weights.iter().map(|row| Ok((row.get("weights")?, row.get("heaviest")?)));
-            let weights: Vec<(i64, i64)> = weights.collect::<Result<_, Error>>()?;
+            let mut standings: HashMap<String, Standing> = HashMap::new();
+            for row in tx.query(sql, params![]).await? {
+                let (weights, heaviest) = (row.get("weights")?, row.get("heaviest")?);
+                standings.insert(row.get("sandbox_id")?, Standing { weights, heaviest, judged: None });
+            }
+            for row in tx.query(JUDGED, params![]).await? {
+                standings.entry(row.get("id")?).or_default().judged = Some(row.get("judged")?);
+            }
+            let standings: Vec<Standing> = standings.into_values().collect();
             let open = tx
                 .query(
                     "SELECT kind, count(*) AS found FROM findings WHERE cleared_at IS NULL GROUP BY kind",
@@ -51,10 +73,11 @@ impl Store {
                 position: row.get("position")?,
                 steering,
                 policies,
-                health: health::health(live, &weights),
+                health: health::health(live, &standings),
                 open_findings: open.collect::<Result<_, Error>>()?,
                 waiting,
                 effects: effects(tx).await?,
+                judge: judged(tx, &judge).await?,
             })
         })
         .await
@@ -77,6 +100,27 @@ async fn effects(tx: &mut Tx) -> Result<GuardianEffects, Error> {
         }
     }
     Ok(effects)
+}
+
+async fn judged(tx: &mut Tx, judge: &config::Judge) -> Result<JudgeStatus, Error> {
+    let since = tx.now() - jiff::SignedDuration::from_hours(DAY_HOURS);
+    let sql = "SELECT state, count(*) AS judged FROM judgements WHERE answered_at >= $1 GROUP BY state";
+    let (mut done, mut failed) = (0, 0);
+    for row in tx.query(sql, params![since]).await? {
+        match row.parse("state")? {
+            JudgementState::Done => done = row.get("judged")?,
+            JudgementState::Failed => failed = row.get("judged")?,
+            JudgementState::Asked => {}
+        }
+    }
+    Ok(JudgeStatus {
+        enabled: judge.enabled,
+        model: judge.model.clone(),
+        day_budget_usd: tx.rules.judge_day_budget.map(Usd::as_f64),
+        spent_usd: spend::of_judge(tx).await?.booked.as_f64(),
+        done,
+        failed,
+    })
 }
 
 async fn number(tx: &mut Tx, sql: &str, column: &str) -> Result<i64, Error> {

@@ -11,10 +11,10 @@ use super::{
     super::{Error, Store, Tx, account, system, value::params},
     ASKS, NAME,
     act::{self, Making},
-    is_asking,
+    is_asking, judgement,
     watch::Mark,
 };
-use crate::domain::supervision::{decide::Action, finding::Finding, health};
+use crate::domain::supervision::{decide::Action, finding::Finding, health, judge::Due};
 
 /// The code of the refusal when another machine watches.
 pub const ELSEWHERE: &str = "guardian_elsewhere";
@@ -50,6 +50,12 @@ pub enum Change {
     Ended {
         sandbox_id: SandboxId,
         task_id: Option<TaskId>,
+        at: Timestamp,
+    },
+    /// The judge is to be asked.
+    Ask {
+        sandbox_id: SandboxId,
+        due: Due,
         at: Timestamp,
     },
 }
@@ -107,6 +113,7 @@ async fn store(tx: &mut Tx, change: &Change) -> Result<(), Error> {
             system::append(tx, sandbox_id, "guardian.intervention.effect", &told).await
         }
         Change::Ended { sandbox_id, task_id, at } => end(tx, sandbox_id, task_id.as_ref(), *at).await,
+        Change::Ask { sandbox_id, due, at } => judgement::ask(tx, NAME, sandbox_id, due, *at).await,
     }
 }
 
@@ -259,10 +266,15 @@ pub(super) async fn stop_asking(
     Ok(())
 }
 
-/// The sandbox's alignment by what is open now.
+/// The sandbox's alignment by what is open now and what the judge said last.
 pub(super) async fn alignment(tx: &mut Tx, sandbox_id: &SandboxId) -> Result<f64, Error> {
-    let sql = "SELECT CAST(sum(weight) AS BIGINT) AS weights FROM findings WHERE sandbox_id = $1 AND cleared_at IS NULL";
-    let row = tx.query_one(sql, params![sandbox_id]).await?;
-    let weights: Option<i64> = row.map_or(Ok(None), |row| row.get("weights"))?;
-    Ok(health::alignment(weights.unwrap_or(0)))
+    let sql = "SELECT s.judged, (SELECT CAST(sum(f.weight) AS BIGINT) FROM findings f \
+               WHERE f.sandbox_id = s.id AND f.cleared_at IS NULL) AS weights FROM sandboxes s WHERE s.id = $1";
+    match tx.query_one(sql, params![sandbox_id]).await? {
+        Some(row) => {
+            let weights: Option<i64> = row.get("weights")?;
+            Ok(health::alignment(weights.unwrap_or(0), row.get("judged")?))
+        }
+        None => Ok(health::alignment(0, None)),
+    }
 }

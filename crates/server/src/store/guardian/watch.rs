@@ -9,7 +9,11 @@ use super::super::{
     Entry, Error, Store, event,
     value::{Row, params},
 };
-use crate::domain::supervision::trajectory::Charter;
+use crate::domain::supervision::trajectory::{Charter, Trajectory};
+
+/// Events that a trajectory is made of, and how many are read at a time.
+const EVENTS_MAX: u64 = 200_000;
+const EVENTS_PAGE: usize = 1_000;
 
 /// What one look says of itself when it takes or renews the right to watch.
 #[derive(Debug, Clone)]
@@ -53,6 +57,8 @@ pub struct Known {
     pub made: Vec<(FindingKind, Timestamp)>,
     /// Those whose effect is not known.
     pub spoken: Vec<Spoken>,
+    /// When the judge was asked last.
+    pub asked_at: Option<Timestamp>,
 }
 
 /// An intervention that was said to the agent.
@@ -150,6 +156,19 @@ impl Store {
         .await
     }
 
+    /// What a sandbox's events come to, as far as they are stored; of a very long run, its first events.
+    pub async fn guardian_trajectory(&self, of: &Subject) -> Result<Trajectory, Error> {
+        let mut trajectory = Trajectory::new(of.charter.clone().into());
+        while trajectory.events < EVENTS_MAX {
+            let page = self.guardian_past(&of.id, trajectory.seq, i64::MAX, EVENTS_PAGE).await?;
+            page.iter().for_each(|event| drop(trajectory.take(event)));
+            if page.len() < EVENTS_PAGE {
+                break;
+            }
+        }
+        Ok(trajectory)
+    }
+
     pub async fn guardian_known(&self, id: &SandboxId) -> Result<Known, Error> {
         let id = id.clone();
         self.read(async move |tx| {
@@ -177,6 +196,9 @@ impl Store {
                     known.spoken.push(Spoken { id: row.parse("id")?, message_id, kind });
                 }
             }
+            let sql = "SELECT asked_at FROM judgements WHERE sandbox_id = $1 ORDER BY id DESC LIMIT 1";
+            let row = tx.query_one(sql, params![&id]).await?;
+            known.asked_at = row.map(|row| row.get("asked_at")).transpose()?;
             Ok(known)
         })
         .await

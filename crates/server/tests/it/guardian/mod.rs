@@ -2,6 +2,7 @@
 //! a second look loses or repeats any of it.
 
 mod decide;
+mod judge;
 mod policy;
 mod restart;
 mod watch;
@@ -24,7 +25,7 @@ pub const ON: &str = "steering: on\nlimits: { interventions: 20, cool_down: 0s }
 
 /// The Guardian of a test: it looks when it is told to.
 pub struct Eye {
-    node: Node,
+    pub node: Node,
     guardian: Guardian,
     _dir: tempfile::TempDir,
 }
@@ -39,7 +40,8 @@ impl Eye {
 
     fn guardian(app: &App, node: &Node) -> Guardian {
         let usual = Usual::load(None).unwrap().policy;
-        Guardian::new(app.store().clone(), app.clock.clone(), node.clone(), usual)
+        let guardian = Guardian::new(app.store().clone(), app.clock.clone(), node.clone(), usual);
+        if app.config.judge.enabled { guardian.with_judge() } else { guardian }
     }
 
     pub async fn look(&self) {

@@ -97,7 +97,7 @@ on_both! { ways =>
         for model in ["scripted/none", "scripted/", "scripted"] {
             let client = Client { model: model.to_owned(), ..Client::new(&app, "").await };
             let message = client.whole().await.refused_call(404, "not_found_error", "scenario_unknown");
-            assert!(message.ends_with("known are binomial, circles, long, loop, other, recover, soak, spec, steering, ways"), "{message}");
+            assert!(message.ends_with("known are binomial, circles, judge, long, loop, other, recover, soak, spec, steering, ways"), "{message}");
         }
         let client = Client { model: "scripted-model".to_owned(), ..Client::new(&app, "").await };
         client.whole().await.refused_call(403, "permission_error", "model_key_missing");

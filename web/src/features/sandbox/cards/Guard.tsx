@@ -1,5 +1,5 @@
 import { GitMerge, MessageSquareWarning, ShieldAlert, ShieldCheck, ShieldQuestionMark, type LucideIcon } from 'lucide-react'
-import { array, field, number, text } from '../../../live/fields'
+import { array, field, flag, number, text } from '../../../live/fields'
 import type { LogEvent } from '../../../live/log'
 import type { Row } from '../../../live/rows'
 import { nameOf, oneLine, plain } from '../../../ui/plain'
@@ -53,6 +53,8 @@ function sayingOf({ type, data }: LogEvent): Said {
         meta: [by(data), alignment(data)],
         more: of('reason'),
       }
+    case 'guardian.judgement':
+      return judgement(data)
     case 'guardian.intervention.approved':
       return { icon: ShieldCheck, title: 'Suggestion approved', meta: [by(data), of('reason')] }
     case 'guardian.intervention.dismissed':
@@ -76,6 +78,21 @@ function sayingOf({ type, data }: LogEvent): Said {
 
 const EFFECTS: Record<string, string> = { changed: 'The intervention helped', unchanged: 'The intervention did not help', unknown: 'Nobody can tell whether the intervention helped' }
 const CONFLICTS: Record<string, string> = { files: 'same files', lines: 'same lines', merge: 'branches do not merge' }
+
+/** What a model thinks of its course. One that failed says nothing, and least of all that it is well. */
+function judgement(data: unknown): Said {
+  const said = field(data, 'judgement')
+  const score = number(said, 'alignment_score')
+  if (score === undefined) return { icon: ShieldQuestionMark, title: 'The judge gave no answer', meta: [text(data, 'failure')?.replaceAll('_', ' '), text(data, 'error')] }
+  const recommendation = text(said, 'steering_recommendation')
+  return {
+    icon: recommendation === undefined ? ShieldCheck : ShieldAlert,
+    title: recommendation === undefined ? (flag(said, 'trajectory_aligned') === true ? 'Judged: on its course' : 'Judged: in doubt') : `Judged: needs ${nameOf(text(said, 'steering_type') ?? 'steering')}`,
+    words: recommendation ?? text(said, 'trajectory_summary'),
+    meta: [`alignment ${score.toFixed(2)}`, text(data, 'model')],
+    more: recommendation === undefined ? undefined : text(said, 'trajectory_summary'),
+  }
+}
 
 function decision(data: unknown): string | undefined {
   const held = text(data, 'held')?.replaceAll('_', ' ')

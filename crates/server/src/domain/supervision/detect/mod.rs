@@ -8,6 +8,7 @@ mod error;
 mod forbidden;
 mod helpers;
 mod instruction;
+mod misaligned;
 mod progress;
 mod question;
 mod repeated;
@@ -54,6 +55,7 @@ pub enum Moment {
     Helper,
     Money,
     End,
+    Judged,
     /// Nothing but that time has passed.
     Time,
     None,
@@ -70,6 +72,7 @@ impl Moment {
             Sign::HelperAsked { .. } | Sign::HelperDone { .. } => Self::Helper,
             Sign::Spent { .. } | Sign::OverBudget => Self::Money,
             Sign::Halted { .. } | Sign::Ended { .. } | Sign::Checked { .. } => Self::End,
+            Sign::Judged(_) => Self::Judged,
             Sign::Beat { .. }
             | Sign::Waiting
             | Sign::Work
@@ -81,11 +84,11 @@ impl Moment {
     }
 }
 
-use Moment::{Call, Edit, End, Helper, Money, Result, Said, Time, Told};
+use Moment::{Call, Edit, End, Helper, Judged, Money, Result, Said, Time, Told};
 
 /// In the order of `FindingKind::ALL`.
 #[rustfmt::skip]
-pub const DETECTORS: [Detector; 13] = [
+pub const DETECTORS: [Detector; 14] = [
     Detector { kind: FindingKind::RepeatedAction, moments: &[Result, Edit, Told, End], look: repeated::look },
     Detector { kind: FindingKind::AlternatingActions, moments: &[Result, Edit, Told, End], look: alternating::look },
     Detector { kind: FindingKind::SameError, moments: &[Result, Told, End], look: error::look },
@@ -99,6 +102,7 @@ pub const DETECTORS: [Detector; 13] = [
     Detector { kind: FindingKind::BudgetBurn, moments: &[Money, Edit], look: burn::look },
     Detector { kind: FindingKind::RunawaySubagents, moments: &[Helper], look: helpers::look },
     Detector { kind: FindingKind::FalseClaim, moments: &[Result, Said, End], look: claim::look },
+    Detector { kind: FindingKind::Misaligned, moments: &[Judged, Told], look: misaligned::look },
 ];
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use omoi_protocol::{FindingKind, FindingSeverity, Intervention, Steering};
 
-use super::{finding::Finding, shell::Pattern};
+use super::{finding::Finding, judge::Judging, shell::Pattern};
 pub use read::Error;
 
 /// What holds where nobody says otherwise.
@@ -17,6 +17,9 @@ pub const DEFAULT: &str = include_str!("default.yaml");
 pub struct Policy {
     pub steering: Steering,
     pub rules: Rules,
+    /// The rules with nearer thresholds: what only these show is doubtful.
+    pub near: Rules,
+    pub judging: Judging,
     pub limits: Limits,
     responses: Vec<Response>,
 }
@@ -43,6 +46,30 @@ pub struct Rules {
     pub helpers_total: usize,
     pub helpers_same: usize,
     pub forbidden: Vec<Pattern>,
+}
+
+impl Rules {
+    /// The same, with what is counted at three fifths of its thresholds. Times are left: one who waits shows nothing that
+    /// could be judged.
+    fn near(&self) -> Self {
+        let part = |count: usize, least: usize| (count * 3 / 5).max(least);
+        Self {
+            repeated_times: part(self.repeated_times, 2),
+            repeated_polls: part(self.repeated_polls, 2),
+            alternating_rounds: part(self.alternating_rounds, 2),
+            error_times: part(self.error_times, 2),
+            undo_times: part(self.undo_times, 1),
+            idle_steps: part(self.idle_steps, 5),
+            instruction_calls: part(self.instruction_calls, 1),
+            burn_share: self.burn_share * 0.6,
+            burn_usd: self.burn_usd * 0.6,
+            burn_tokens: self.burn_tokens / 5 * 3,
+            helpers_at_once: part(self.helpers_at_once, 1),
+            helpers_total: part(self.helpers_total, 1),
+            helpers_same: part(self.helpers_same, 2),
+            ..self.clone()
+        }
+    }
 }
 
 /// Of all interventions in one sandbox.
@@ -128,6 +155,8 @@ mod tests {
             ),
             ("thresholds: { no_progress: { quiet: soon } }", "soon"),
             ("forbidden_commands: ['curl |']", "forbidden_commands[0]: \"curl |\" lacks a command"),
+            ("judge: { when: always }", "always"),
+            ("judge: { period: 0s }", "judge.period: takes more than 0"),
             ("rules: [{ on: boredom, do: nudge }]", "boredom"),
             ("rules: [{ on: drift, do: nudge }]", "rules[0].text: a nudge needs a text"),
             (

@@ -8,7 +8,11 @@ use serde::{Deserialize, Deserializer, de};
 use super::{DEFAULT, Limits, Policy, Response, Rules, Rung};
 use crate::{
     config::parse_duration,
-    domain::supervision::{shell::Pattern, trajectory::step::STEPS},
+    domain::supervision::{
+        judge::{Judging, When},
+        shell::Pattern,
+        trajectory::step::STEPS,
+    },
 };
 
 const RULES_MAX: usize = 200;
@@ -45,6 +49,7 @@ struct File {
     #[serde(default)]
     thresholds: Thresholds,
     forbidden_commands: Option<Vec<String>>,
+    judge: Option<JudgeFile>,
     limits: Option<LimitsFile>,
     rules: Option<Vec<RuleFile>>,
 }
@@ -75,6 +80,13 @@ thresholds! {
     unanswered_question { after: Span }
     budget_burn { share: f64, usd: f64, tokens: u64 }
     runaway_subagents { at_once: usize, total: usize, same: usize }
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct JudgeFile {
+    when: Option<When>,
+    period: Option<Span>,
 }
 
 #[derive(Deserialize)]
@@ -113,6 +125,7 @@ pub(super) fn policy(name: &str, text: &str) -> Result<Policy, Error> {
     let shipped = parse("the default policy", DEFAULT)?;
     let reader = Reader { name };
     let rules = reader.rules(&file, &shipped)?;
+    let judging = reader.judging(file.judge, shipped.judge)?;
     let limits = |from: &File| from.limits.as_ref().map(|limits| (limits.interventions, limits.cool_down));
     let (own, usual) = (limits(&file).unwrap_or_default(), limits(&shipped).unwrap_or_default());
     let responses = file.rules.or(shipped.rules).unwrap_or_default();
@@ -120,7 +133,9 @@ pub(super) fn policy(name: &str, text: &str) -> Result<Policy, Error> {
     let responses = responses.into_iter().enumerate().map(|(at, rule)| reader.response(at, rule));
     Ok(Policy {
         steering: file.steering.or(shipped.steering).unwrap_or(Steering::Suggest),
+        near: rules.near(),
         rules,
+        judging,
         limits: Limits {
             interventions: own.0.or(usual.0).unwrap_or(u32::MAX),
             cool_down: own.1.or(usual.1).map_or(Duration::ZERO, |span| span.0),
@@ -197,6 +212,16 @@ impl Reader<'_> {
             forbidden: self
                 .forbidden(file.forbidden_commands.as_ref().or(shipped.forbidden_commands.as_ref()))?,
         })
+    }
+
+    fn judging(&self, own: Option<JudgeFile>, usual: Option<JudgeFile>) -> Result<Judging, Error> {
+        let when = own.and_then(|own| own.when).or(usual.and_then(|usual| usual.when));
+        let period = own.and_then(|own| own.period).or(usual.and_then(|usual| usual.period));
+        let period = period.map_or(Duration::MAX, |span| span.0);
+        if period.is_zero() {
+            return Err(self.wrong("judge.period", "takes more than 0"));
+        }
+        Ok(Judging { when: when.unwrap_or(When::Off), period })
     }
 
     fn forbidden(&self, commands: Option<&Vec<String>>) -> Result<Vec<Pattern>, Error> {

@@ -5,6 +5,7 @@ pub mod evidence;
 pub mod file;
 pub mod gauge;
 pub mod instruction;
+pub mod judged;
 pub mod step;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use evidence::{Evidence, Tests};
 use file::Files;
 use gauge::{Failure, Helpers, Pulse, Seen, Spend, Troubles};
 use instruction::{INSTRUCTIONS, Instruction, constraints, hear};
+use judged::Judged;
 use step::Steps;
 
 /// One summary is never larger.
@@ -161,6 +163,7 @@ pub struct Trajectory {
     pub question: Option<Question>,
     pub ended_at: Option<Timestamp>,
     pub success: Option<bool>,
+    pub judged: Judged,
 }
 
 impl Trajectory {
@@ -196,6 +199,7 @@ impl Trajectory {
             question: None,
             ended_at: None,
             success: None,
+            judged: Judged::default(),
         }
     }
 
@@ -258,6 +262,7 @@ impl Trajectory {
             Sign::Pushed => self.progress(Progress::Push),
             Sign::Spent { usd, tokens } => self.spend.add(*usd, *tokens, self.seq),
             Sign::OverBudget => self.spend.exceeded = Some(self.seq),
+            Sign::Judged(opinion) => self.judged.take(opinion.as_ref(), self.seq, self.at),
             Sign::Beat { cpu_seconds, io_bytes, .. } => {
                 if let Some(cpu) = cpu_seconds {
                     self.pulse.beat(*cpu, io_bytes.unwrap_or(0.0), self.at);
@@ -443,6 +448,7 @@ impl Trajectory {
             + self.helpers.heap_bytes()
             + self.marks.heap_bytes()
             + self.seen.heap_bytes()
+            + self.judged.heap_bytes()
     }
 }
 

@@ -26,7 +26,7 @@ macro_rules! shipped {
 }
 
 const SHIPPED: &[(&str, &str)] =
-    shipped!["binomial", "circles", "long", "loop", "recover", "soak", "spec", "steering"];
+    shipped!["binomial", "circles", "judge", "long", "loop", "recover", "soak", "spec", "steering"];
 
 #[derive(Debug, Clone)]
 pub struct Library(Arc<Inner>);
