@@ -8,7 +8,11 @@ import { expect, lastSeq, signIn, test, type Page } from './test'
 const KNOWN = 10_000
 const BATCH = 1_000
 const PER_SECOND = 200
-const SECONDS = 20
+/** As the machine is, and as one that is slower: a quick machine hides what would be felt elsewhere. */
+const PACES = [
+  { times: 1, seconds: 20 },
+  { times: 4, seconds: 10 },
+]
 const SCROLL_PX_PER_S = 20_000
 const DIFF_LINES = 5_000
 
@@ -33,25 +37,29 @@ test('first paint of the first page, with an empty cache', async ({ page, contex
 test('the live page while events stream in, and scrolling through them', async ({ signedIn: page, server }) => {
   const { id, sent, report } = await known(page, server)
   const cdp = await page.context().newCDPSession(page)
-  const busy = await busySeconds(cdp)
-  const marks = await page.evaluate(watchFrames)
-  expect(marks).toBe(true)
-  const from = Date.now()
   let next = sent
-  for (let second = 0; second < SECONDS * 5; second++) {
-    const began = Date.now()
-    await report(work(next, PER_SECOND / 5))
-    next += PER_SECOND / 5
-    // The pace of the agent that is played: a fifth of a second for each batch.
-    await new Promise((resolve) => setTimeout(resolve, Math.max(0, 200 - (Date.now() - began))))
+  for (const { times, seconds } of PACES) {
+    await cdp.send('Emulation.setCPUThrottlingRate', { rate: times })
+    const busy = await busySeconds(cdp)
+    expect(await page.evaluate(watchFrames)).toBe(true)
+    const from = Date.now()
+    for (let fifth = 0; fifth < seconds * 5; fifth++) {
+      const began = Date.now()
+      await report(work(next, PER_SECOND / 5))
+      next += PER_SECOND / 5
+      // The pace of the agent that is played: a fifth of a second for each batch.
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, 200 - (Date.now() - began))))
+    }
+    await expect.poll(() => lastSeq(page)).toBe(next)
+    const streamed = await page.evaluate(readFrames)
+    const share = (100_000 * (await busy())) / (Date.now() - from)
+    const slower = times === 1 ? '' : `, ${times} times slower`
+    print(`${PER_SECOND} events/s over ${seconds} s into ${KNOWN}${slower}: frames, 95th percentile`, `${streamed.p95.toFixed(1)} ms`, '17 ms')
+    print('… main thread busy', `${share.toFixed(1)} %`, '40 %')
+    print('… frames over 34 ms', `${streamed.slow} of ${streamed.frames}`, '')
+    print('… long tasks', `${streamed.longTasks}, ${streamed.longMs.toFixed(0)} ms together`, '')
   }
-  await expect.poll(() => lastSeq(page)).toBe(next)
-  const streamed = await page.evaluate(readFrames)
-  const share = (100_000 * (await busy())) / (Date.now() - from)
-  print(`${PER_SECOND} events/s over ${SECONDS} s into ${KNOWN}: frames, 95th percentile`, `${streamed.p95.toFixed(1)} ms`, '17 ms')
-  print('… main thread busy', `${share.toFixed(1)} %`, '40 %')
-  print('… frames over 34 ms', `${streamed.slow} of ${streamed.frames}`, '')
-  print('… long tasks', `${streamed.longTasks}, ${streamed.longMs.toFixed(0)} ms together`, '')
+  await cdp.send('Emulation.setCPUThrottlingRate', { rate: 1 })
 
   await page.evaluate(watchFrames)
   await page.getByRole('log', { name: 'Events' }).evaluate(scroll, SCROLL_PX_PER_S)
@@ -150,5 +158,5 @@ async function scroll(list: Element, pxPerSecond: number) {
 }
 
 function print(what: string, found: string, aim: string) {
-  process.stdout.write(`${what.padEnd(66)} ${found.padStart(28)} ${aim && `(aim ${aim})`}\n`)
+  process.stdout.write(`${what.padEnd(78)} ${found.padStart(28)} ${aim && `(aim ${aim})`}\n`)
 }

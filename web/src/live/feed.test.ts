@@ -138,6 +138,21 @@ describe('the feed', () => {
     expect(seqs()).toEqual(upTo(1, 403))
   })
 
+  test('tells a page that is slow to show it less often', async () => {
+    await start()
+    const told = vi.fn<() => void>()
+    feed.subscribe(told)
+    feed.subscribe(() => setTimeout((events) => feed.shown(events), 150, feed.view().events))
+    for (let seq = 4; seq < 804; seq++) {
+      await server.last.send(frame(liveEvent(seq)))
+      await vi.advanceTimersByTimeAsync(5)
+    }
+    // In four seconds: every 600 ms, after a first time that nobody could know of.
+    expect(told.mock.calls.length).toBeLessThanOrEqual(8)
+    await flushed()
+    expect(seqs()).toEqual(upTo(1, 803))
+  })
+
   test('hands on all that comes, and shows the sandbox’s own events', async () => {
     await start()
     const { seq: _seq, ...notice } = liveEvent(4, { event_type: 'SANDBOX_MESSAGE_STATE' })

@@ -14,6 +14,9 @@ const FLUSH_MS = 100
 const BUSY_PER_S = 100
 const FLUSH_MS_BUSY = 250
 const FLUSH_MS_HIDDEN = 1_000
+/** A page that takes long to show what it was told is told less often, so that it shows events for this part of the time at most. */
+const SHOWING_PART = 0.25
+const FLUSH_MS_MAX = 1_000
 
 export type HistoryQuery = { limit: number; after?: number; before?: number }
 
@@ -57,6 +60,9 @@ export class Feed {
   #isFollowing = true
   #isBusy = false
   #flushedAt = 0
+  #toldAt = Date.now()
+  /** How long it took to show what was told last. */
+  #showMs = 0
 
   constructor(options: FeedOptions) {
     this.#options = options
@@ -107,6 +113,12 @@ export class Feed {
     this.#isFollowing = isFollowing
   }
 
+  /** Said by the page once it shows these, with all that stands beside them. */
+  shown(events: readonly LogEvent[]) {
+    const isLast = events === this.#view.events
+    this.#showMs = isLast ? Date.now() - this.#toldAt : Number.POSITIVE_INFINITY
+  }
+
   async loadEarlier() {
     const first = this.#log.events[0]
     if (!first || this.#view.earlier === 'loading') return
@@ -147,7 +159,8 @@ export class Feed {
 
   #waitMs(): number {
     if (document.visibilityState === 'hidden') return FLUSH_MS_HIDDEN
-    return this.#isBusy ? FLUSH_MS_BUSY : FLUSH_MS
+    if (!this.#isBusy) return FLUSH_MS
+    return Math.min(FLUSH_MS_MAX, Math.max(FLUSH_MS_BUSY, this.#showMs / SHOWING_PART))
   }
 
   #flush() {
@@ -181,6 +194,7 @@ export class Feed {
   }
 
   #show(change: Partial<FeedView>) {
+    this.#toldAt = Date.now()
     this.#change({ ...change, events: this.#log.events, hasEarlier: this.#log.hasEarlier })
   }
 

@@ -1,7 +1,7 @@
 // The files that a sandbox changed and their diffs, as the pages of the sandbox and of its task show them.
 
 import { useQueries, queryOptions } from '@tanstack/react-query'
-import { useState, type Ref } from 'react'
+import { memo, useState, type Ref } from 'react'
 import { api, ask } from '../api/client'
 import type { ChangedFile } from '../live/facts'
 import { flag, number, text } from '../live/fields'
@@ -27,7 +27,7 @@ type Props = {
   ref?: Ref<DiffHandle>
 }
 
-export function Changes({ sandboxId, files, file, event, onChoose, ref }: Props) {
+export const Changes = memo(function Changes({ sandboxId, files, file, event, onChoose, ref }: Props) {
   if (files.length === 0) return <Empty title="No file has changed yet." />
   const chosen = files.find((one) => one.path === file) ?? files[0]
   const edit = chosen?.edits.find((one) => one.seq === event)
@@ -51,7 +51,7 @@ export function Changes({ sandboxId, files, file, event, onChoose, ref }: Props)
       )}
     </div>
   )
-}
+})
 
 type EditsProps = {
   sandboxId: string

@@ -12,8 +12,18 @@ const DAY_CLOCK = new Intl.DateTimeFormat(undefined, {
 const WHOLE = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long', hourCycle: 'h23' })
 
 export const clock = (at: Date) => CLOCK.format(at)
-export const clockSeconds = (at: Date) => CLOCK_SECONDS.format(at)
-export const whole = (at: Date) => WHOLE.format(at)
+export const clockSeconds = onceASecond(CLOCK_SECONDS)
+export const whole = onceASecond(WHOLE)
+
+/** Many things happen in one second, and it takes long to write one down. */
+function onceASecond(format: Intl.DateTimeFormat): (at: Date) => string {
+  let [known, words] = [Number.NaN, '']
+  return (at) => {
+    const second = Math.floor(at.getTime() / 1000)
+    if (second !== known) [known, words] = [second, format.format(at)]
+    return words
+  }
+}
 
 /** Relative up to an hour, then the local clock, with the day when it is another one. */
 export function ago(at: Date, now: Date): string {

@@ -1,16 +1,17 @@
 // Whether there is room for two panes beside each other.
 
-import { useSyncExternalStore } from 'react'
+import { useCallback, useState, useSyncExternalStore } from 'react'
 
 const WIDE = '(min-width: 1100px)'
 
 export function useIsWide(): boolean {
-  return useSyncExternalStore(
-    (listener) => {
-      const query = matchMedia(WIDE)
+  const [query] = useState(() => matchMedia(WIDE))
+  const subscribe = useCallback(
+    (listener: () => void) => {
       query.addEventListener('change', listener)
       return () => query.removeEventListener('change', listener)
     },
-    () => matchMedia(WIDE).matches,
+    [query],
   )
+  return useSyncExternalStore(subscribe, () => query.matches)
 }

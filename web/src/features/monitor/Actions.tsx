@@ -1,19 +1,17 @@
-import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useState, type FormEvent } from 'react'
 import { asProblem } from '../../api/problem'
-import type { Action, Project } from '../../api/types'
-import { tell } from '../../app/toast'
+import type { Action } from '../../api/types'
 import { Button } from '../../ui/Button'
-import { TextField } from '../../ui/Field'
 import { ErrorPanel } from '../../ui/panels'
 import { nameOf, oneLine, plain, shortId } from '../../ui/plain'
 import { Section } from '../../ui/Section'
 import { Ago } from '../../ui/Time'
 import { Badge } from './Badge'
 import type { TabProps } from './MonitorPage'
+import { Orders } from './Orders'
 import { List, ProjectChoice, SandboxLink, TaskLink, useDeed, useMayAct } from './parts'
-import { actionList, actionRevert, projectHold, projectNames } from './queries'
+import { actionList, actionRevert, projectNames } from './queries'
 
 const CHARS = 100
 const KINDS: Record<Action['action_type'], string> = {
@@ -33,7 +31,7 @@ export function Actions({ search, onSearch, project }: TabProps & { project: str
   return (
     <>
       <ProjectChoice isAllOffered chosen={search.project} onChoose={(one) => onSearch({ project: one })} />
-      {mayAct && chosen && <Hold key={`${chosen.id} ${String(chosen.paused)}`} project={chosen} />}
+      {mayAct && chosen && <Orders key={chosen.id} project={chosen} />}
       <Section title="Actions, newest first">
         <List list={actions} label="actions" empty="Nobody has acted by authority.">
           {(items) => (
@@ -46,35 +44,6 @@ export function Actions({ search, onSearch, project }: TabProps & { project: str
         </List>
       </Section>
     </>
-  )
-}
-
-function Hold({ project: { id, name, paused = false } }: { project: Project }) {
-  const queries = useQueryClient()
-  const [reason, setReason] = useState('')
-  const fresh = () => queries.invalidateQueries({ queryKey: ['projects'] })
-  const holding = useDeed(async () => {
-    const action = await projectHold(id, !paused, reason.trim())
-    tell({ words: `${oneLine(name, CHARS)} ${paused ? 'goes on' : 'is paused'}.`, undo: () => actionRevert(action.id).finally(fresh) })
-    await fresh()
-  })
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    holding.mutate(undefined)
-  }
-  return (
-    <Section title={paused ? `${oneLine(name, CHARS)} is paused` : `Pause ${oneLine(name, CHARS)}`}>
-      <form onSubmit={submit} className="flex flex-col items-start gap-2 p-3">
-        <p className="text-muted">{paused ? 'Its tasks wait until it goes on.' : 'Its tasks wait then; what runs already runs to its end.'}</p>
-        <div className="w-full max-w-120">
-          <TextField label="Why" required value={reason} onChange={setReason} />
-        </div>
-        <Button type="submit" disabled={holding.isPending || reason.trim() === ''}>
-          {paused ? 'Let it go on' : 'Pause the project'}
-        </Button>
-      </form>
-      {holding.error && <ErrorPanel error={asProblem(holding.error)} />}
-    </Section>
   )
 }
 

@@ -247,3 +247,67 @@ test('what was done by authority shows before and after, and is taken back', asy
   await userEvent.click(screen.getByRole('button', { name: 'Take back' }))
   await waitFor(() => expect(served.changes).toMatchObject([{ path: '/guardian/actions/act-1/revert' }]))
 })
+
+describe('an order by authority', () => {
+  const tasks = [
+    { id: 'task-1', title: 'Mend the discount', status: 'pending', priority: 'MEDIUM' },
+    { id: 'task-2', title: 'Write it down', status: 'pending', priority: 'LOW' },
+  ]
+
+  async function order(name: string) {
+    more = ({ method, path, query }) => {
+      if (method === 'POST') return { id: 'act-1' }
+      if (path === '/projects') return { items: [{ id: 'prj-1', name: 'Shop', paused: false }, { id: 'prj-2', name: 'Till', paused: false }] }
+      return path === '/tasks' ? { items: query.status === 'pending' ? tasks : [] } : undefined
+    }
+    show({ tab: 'actions', project: 'prj-1' }, 'admin')
+    await userEvent.selectOptions(await screen.findByLabelText('Order'), name)
+  }
+
+  test('cancels a task, with a reason', async () => {
+    await order('Cancel a task')
+    await userEvent.selectOptions(await screen.findByLabelText('Task'), 'task-2')
+    const button = screen.getByRole<HTMLButtonElement>('button', { name: 'Cancel the task' })
+    expect(button.disabled).toBe(true)
+    await userEvent.type(screen.getByLabelText('Why'), 'not needed')
+    await userEvent.click(button)
+    await waitFor(() =>
+      expect(served.changes).toMatchObject([{ path: '/guardian/intervention/cancel-task', body: { task_id: 'task-2', reason: 'not needed' } }]),
+    )
+  })
+
+  test('changes a priority, and to another one only', async () => {
+    await order('Change a priority')
+    await userEvent.type(await screen.findByLabelText('Why'), 'customers wait')
+    const button = screen.getByRole<HTMLButtonElement>('button', { name: 'Change the priority' })
+    expect(button.disabled).toBe(true)
+    await userEvent.selectOptions(screen.getByLabelText('Priority'), 'critical')
+    await userEvent.click(button)
+    await waitFor(() =>
+      expect(served.changes).toMatchObject([
+        { path: '/guardian/intervention/override-priority', body: { task_id: 'task-1', priority: 'CRITICAL', reason: 'customers wait' } },
+      ]),
+    )
+  })
+
+  test('moves places to another project, and says when they are not there', async () => {
+    await order('Move places')
+    const usually = more
+    more = (asked) => (asked.method === 'POST' ? refused(409, 'capacity_missing', 'project Shop has 2 places') : usually(asked))
+    await userEvent.clear(await screen.findByLabelText('How many'))
+    await userEvent.type(screen.getByLabelText('How many'), '3')
+    await userEvent.type(screen.getByLabelText('Why'), 'a release')
+    await userEvent.click(screen.getByRole('button', { name: 'Move the places' }))
+    expect(await screen.findByText(/project Shop has 2 places/)).toBeTruthy()
+    expect(served.changes[0]).toMatchObject({
+      path: '/guardian/intervention/reallocate',
+      body: { from_project_id: 'prj-1', to_project_id: 'prj-2', capacity: 3, reason: 'a release' },
+    })
+  })
+
+  test('of moving places is for admins', async () => {
+    show({ tab: 'actions', project: 'prj-1' }, 'operator')
+    const orders = within(await screen.findByLabelText('Order')).getAllByRole('option')
+    expect(orders.map((one) => one.textContent)).toEqual(['Pause or resume', 'Cancel a task', 'Change a priority'])
+  })
+})

@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query'
 import { api, ask } from '../../api/client'
-import type { Action, Anomaly, Conflict, Diagnosis, Duplicate, GuardianFinding, GuardianIntervention, MetricRange } from '../../api/types'
+import type { Action, Anomaly, Conflict, Diagnosis, Duplicate, GuardianFinding, GuardianIntervention, MetricRange, Priority, Task } from '../../api/types'
 
 const PAGE = 50
 const MANY = 500
@@ -181,6 +181,32 @@ export function projectHold(project: string, isPaused: boolean, reason: string) 
   return isPaused
     ? ask(api.POST('/api/v1/guardian/intervention/pause', { body }))
     : ask(api.POST('/api/v1/guardian/intervention/resume', { body }))
+}
+
+export function taskCancel(task: string, reason: string) {
+  return ask(api.POST('/api/v1/guardian/intervention/cancel-task', { body: { task_id: task, reason } }))
+}
+
+export function priorityOverride(task: string, priority: Priority, reason: string) {
+  return ask(api.POST('/api/v1/guardian/intervention/override-priority', { body: { task_id: task, priority, reason } }))
+}
+
+export function placesMove(from: string, to: string, capacity: number, reason: string) {
+  const body = { from_project_id: from, to_project_id: to, capacity, reason }
+  return ask(api.POST('/api/v1/guardian/intervention/reallocate', { body }))
+}
+
+/** What an order can be about; those at work first. */
+export function openTasks(project: string) {
+  return queryOptions({
+    queryKey: ['supervision', 'tasks', project],
+    queryFn: async ({ signal }): Promise<Task[]> => {
+      const pages = (['running', 'assigned', 'pending'] as const).map((status) =>
+        ask(api.GET('/api/v1/tasks', { params: { query: { project_id: project, status, limit: MANY } }, signal })),
+      )
+      return (await Promise.all(pages)).flatMap((page) => page.items)
+    },
+  })
 }
 
 /** For choices, and to name projects by. */

@@ -1,4 +1,4 @@
-import { useMemo } from 'react'
+import { memo, useMemo } from 'react'
 import { Problem } from '../../api/problem'
 import type { Feed, FeedView } from '../../live/feed'
 import type { Row } from '../../live/rows'
@@ -26,7 +26,7 @@ type Props = {
 }
 
 /** What happened, and which kinds of it to show. */
-export function Activity({ sandboxId, feed, view, rows, last, kind, selected, ends, onKind, onSelect, onFile }: Props) {
+export const Activity = memo(function Activity({ sandboxId, feed, view, rows, last, kind, selected, ends, onKind, onSelect, onFile }: Props) {
   const shown = useMemo(() => (kind ? rows.filter((row) => isOfKind(row, kind)) : rows), [rows, kind])
   return (
     <>
@@ -63,7 +63,7 @@ export function Activity({ sandboxId, feed, view, rows, last, kind, selected, en
       )}
     </>
   )
-}
+})
 
 function Chip({ isOn, onClick, children }: { isOn: boolean; onClick: () => void; children: string }) {
   return (

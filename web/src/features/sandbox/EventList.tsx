@@ -1,10 +1,10 @@
-import { defaultRangeExtractor, useVirtualizer, type Range, type Virtualizer } from '@tanstack/react-virtual'
+import { defaultRangeExtractor, measureElement, useVirtualizer, type Range, type Virtualizer } from '@tanstack/react-virtual'
 import { ArrowDown } from 'lucide-react'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { useKeys } from '../../app/keys'
 import type { Row } from '../../live/rows'
 import { Button } from '../../ui/Button'
-import { endRange } from '../../ui/endRange'
+import { endRange, GUESSED, offsetUnless } from '../../ui/following'
 import { CardsContext, type Cards } from './cards/Card'
 import { EventCard } from './cards/EventCard'
 
@@ -45,6 +45,7 @@ export function EventList(props: Props) {
   /** While the reader is away from the end: the last event they can have seen there. */
   const [leftAt, setLeftAt] = useState<number | undefined>(selected === undefined ? undefined : last)
   const isFollowing = leftAt === undefined
+  const following = useRef(isFollowing)
   const items = useMemo(() => itemsOf(rows, opened, hasEarlier), [rows, opened, hasEarlier])
 
   // oxlint-disable-next-line react/incompatible-library -- nothing here is memoised by a compiler
@@ -57,17 +58,29 @@ export function EventList(props: Props) {
     // Whoever leaves the end finds what was there: rows that came with leaving would be measured, and what is read be put
     // back to its place, in the middle of the scrolling that leaves.
     rangeExtractor: useCallback(
-      (range: Range) => (isFollowing ? endRange(list, range) : defaultRangeExtractor({ ...range, overscan: list.isScrolling ? OVERSCAN : 0 })),
+      (range: Range) => (isFollowing ? endRange(list, range, GUESSED) : defaultRangeExtractor({ ...range, overscan: list.isScrolling ? OVERSCAN : 0 })),
       [isFollowing],
     ),
+    observeElementOffset: useMemo(() => offsetUnless(() => following.current), []),
+    // At the end rows stand where they are however high they turn out to be, so nothing waits for their measure: it is
+    // told once they are laid out, where asking for it would lay them out twice.
+    measureElement: (element, entry, instance) => {
+      if (entry || !following.current) return measureElement(element, entry, instance)
+      const index = instance.indexFromElement(element)
+      return instance.itemSizeCache.get(instance.options.getItemKey(index)) ?? instance.options.estimateSize(index)
+    },
     useFlushSync: false,
   })
   // What is read is held below, and there alone.
   list.shouldAdjustScrollPositionOnItemSizeChange = () => false
   const shown = list.getVirtualItems()
+  const startPx = shown[0]?.start ?? 0
 
   const follow = (isWanted: boolean) => {
     if (isWanted === isFollowing) return
+    following.current = isWanted
+    // Away from the end their places are reckoned.
+    if (!isWanted) list.elementsCache.forEach((row) => list.measureElement(row))
     setLeftAt(isWanted ? undefined : last)
     onFollow(isWanted)
   }
@@ -80,6 +93,7 @@ export function EventList(props: Props) {
   useLayoutEffect(() => {
     const element = box.current
     if (!element) return
+    following.current = isFollowing
     if (isReading.current) {
       isReading.current = false
       follow(isNearEnd(element))
@@ -178,24 +192,27 @@ export function EventList(props: Props) {
         onKeyDown={onKeyDown}
       >
         <CardsContext value={cards}>
-          <div className="relative" style={{ height: list.getTotalSize() }}>
-            <ol className="absolute top-0 left-0 w-full" style={{ transform: `translateY(${shown[0]?.start ?? 0}px)` }}>
-            {shown.map((item) => {
-              const { row, depth } = items[item.index] ?? { row: undefined, depth: 0 }
-              return (
-                <li
-                  key={item.key}
-                  data-index={item.index}
-                  ref={list.measureElement}
-                  aria-setsize={items.length}
-                  aria-posinset={item.index + 1}
-                  className="event-row"
-                  style={depth > 0 ? { paddingLeft: depth * INDENT_PX } : undefined}
-                >
-                  {row ? <EventCard row={row} /> : <Earlier isLoading={isLoadingEarlier} onEarlier={onEarlier} />}
-                </li>
-              )
-            })}
+          <div className="relative" style={isFollowing ? { paddingTop: startPx } : { height: list.getTotalSize() }}>
+            <ol
+              className={isFollowing ? undefined : 'absolute top-0 left-0 w-full'}
+              style={isFollowing ? undefined : { transform: `translateY(${startPx}px)` }}
+            >
+              {shown.map((item) => {
+                const { row, depth } = items[item.index] ?? { row: undefined, depth: 0 }
+                return (
+                  <li
+                    key={item.key}
+                    data-index={item.index}
+                    ref={list.measureElement}
+                    aria-setsize={items.length}
+                    aria-posinset={item.index + 1}
+                    className="event-row"
+                    style={depth > 0 ? { paddingLeft: depth * INDENT_PX } : undefined}
+                  >
+                    {row ? <EventCard row={row} /> : <Earlier isLoading={isLoadingEarlier} onEarlier={onEarlier} />}
+                  </li>
+                )
+              })}
             </ol>
           </div>
         </CardsContext>

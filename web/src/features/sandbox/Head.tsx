@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { GitBranch } from 'lucide-react'
-import type { ReactNode } from 'react'
+import { memo, type ReactNode } from 'react'
 import type { Sandbox, Task } from '../../api/types'
 import type { Facts } from '../../live/facts'
 import { number, text } from '../../live/fields'
@@ -20,7 +20,7 @@ const NEARLY = 0.8
 type Props = { id: string; title: string; sandbox: Sandbox | undefined; task: Task | null | undefined; facts: Facts }
 
 /** What the sandbox is for, how it stands, and what can be done to it. */
-export function Head({ id, title, sandbox, task, facts }: Props) {
+export const Head = memo(function Head({ id, title, sandbox, task, facts }: Props) {
   const costs = useQuery(sandboxCosts(id))
   const totals = costs.data?.totals
   const read = totals && totals.input_tokens + totals.cache_read_tokens + totals.cache_write_tokens
@@ -92,7 +92,7 @@ export function Head({ id, title, sandbox, task, facts }: Props) {
       </dl>
     </div>
   )
-}
+})
 
 /** What this attempt has spent of what it may, and the whole task of what that may. */
 function Cost({ spent, task }: { spent: number; task: Task | null | undefined }) {

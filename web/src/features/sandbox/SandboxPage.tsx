@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react'
+import { startTransition, useCallback, useEffect, useMemo, useRef, useState, type ReactNode } from 'react'
 import { openStream } from '../../api/client'
 import { Problem } from '../../api/problem'
 import type { Sandbox, Task } from '../../api/types'
@@ -24,7 +24,7 @@ import { MessageBox } from './MessageBox'
 import { Outcome } from './Outcome'
 import { applyLive, eventHistory, sandboxCosts, sandboxOne, sandboxTask } from './queries'
 import { Replay } from './Replay'
-import type { SandboxSearch, Tab } from './search'
+import type { Kind, SandboxSearch, Tab } from './search'
 import { Summary } from './Summary'
 import { TerminalTab } from './TerminalTab'
 import { useFold } from './useFold'
@@ -71,12 +71,10 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
   // A replay shows everything as it was right after one event.
   const events = useMemo(() => upTo(view.events, search.at), [view.events, search.at])
   const rows = useMemo(() => derived.update(events), [derived, events])
-  // What stands beside the list comes a frame later, so that no frame has to do it all.
-  const later = useDeferredValue(events)
-  const facts = useFold(foldFacts, later)
-  const files = useFold(foldFiles, later)
-  const rowsLater = useDeferredValue(rows)
-  const allLater = useDeferredValue(view.events)
+  const later = useLater(useMemo(() => ({ events, rows, all: view.events }), [events, rows, view.events]))
+  useEffect(() => feed.shown(later.all), [feed, later.all])
+  const facts = useFold(foldFacts, later.events)
+  const files = useFold(foldFiles, later.events)
 
   const asked = search.tab ?? (isWide ? 'terminal' : 'activity')
   const tab = isWide && asked === 'activity' ? 'terminal' : asked
@@ -93,6 +91,7 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
   const onFile = useCallback((file: string, event: number | undefined) => onSearch({ tab: 'files', file, event }), [onSearch])
 
   const onAt = useCallback((at: number | undefined) => onSearch({ at }), [onSearch])
+  const onKind = useCallback((kinds: Kind | undefined) => onSearch({ kinds }), [onSearch])
 
   const diff = useRef<DiffHandle>(null)
   const [ends, setEnds] = useState(0)
@@ -118,7 +117,7 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
         kind={search.kinds}
         selected={search.event}
         ends={ends}
-        onKind={(kinds) => onSearch({ kinds })}
+        onKind={onKind}
         onSelect={onSelect}
         onFile={onFile}
       />
@@ -137,12 +136,12 @@ function Live({ id, title, sandbox, task, search, onSearch }: LiveProps) {
         )}
         <Tabs label="Views of the sandbox" tabs={tabs} chosen={tab} onChoose={(chosen) => onSearch({ tab: chosen })}>
           {tab === 'activity' && activity}
-          {tab === 'terminal' && <TerminalTab rows={rowsLater} onSelect={onSelect} />}
+          {tab === 'terminal' && <TerminalTab rows={later.rows} onSelect={onSelect} />}
           {tab === 'files' && <Changes sandboxId={id} files={files} file={search.file} event={search.event} onChoose={onFile} ref={diff} />}
           {tab === 'details' && <DetailsTab sandbox={sandbox} task={task} />}
         </Tabs>
       </div>
-      <Replay events={allLater} at={search.at} onAt={onAt} />
+      <Replay events={later.all} at={search.at} onAt={onAt} />
     </>
   )
 }
@@ -168,6 +167,9 @@ function useFeed(id: string): [Feed, FeedView] {
         },
       }),
   )
+  const [view, setView] = useState(feed.view)
+  // What the reader does goes before what comes: it is rendered in pieces, with room for keys and frames in between.
+  useEffect(() => feed.subscribe(() => startTransition(() => setView(feed.view()))), [feed])
   useEffect(() => {
     void feed.start()
     return () => {
@@ -175,9 +177,15 @@ function useFeed(id: string): [Feed, FeedView] {
       setConnection(undefined)
     }
   }, [feed])
-  const view = useSyncExternalStore(feed.subscribe, feed.view)
   useEffect(() => setConnection(view.stream), [view.stream])
   return [feed, view]
+}
+
+/** What stands beside the list comes after it, so that no frame has to do it all. */
+function useLater<T>(value: T): T {
+  const [later, setLater] = useState(value)
+  useEffect(() => startTransition(() => setLater(value)), [value])
+  return later
 }
 
 /** A link may point before what is loaded: that is loaded, page by page. */

@@ -8,7 +8,7 @@ import { Empty } from '../../ui/panels'
 import { oneLine } from '../../ui/plain'
 import { duration } from '../../ui/time'
 import { Clock } from '../../ui/Time'
-import { endRange } from '../../ui/endRange'
+import { endRange, offsetUnless } from '../../ui/following'
 import { isFailed, isRunning } from './call'
 import { TerminalLines, type Line } from './terminal'
 
@@ -30,6 +30,7 @@ export const TerminalTab = memo(function TerminalTab({ rows, onSelect }: { rows:
     estimateSize: () => LINE_PX,
     overscan: OVERSCAN,
     rangeExtractor: useCallback((range: Range) => (isFollowing.current ? endRange(list, range) : defaultRangeExtractor(range)), []),
+    observeElementOffset: useMemo(() => offsetUnless(() => isFollowing.current), []),
     useFlushSync: false,
   })
   useLayoutEffect(() => {
@@ -62,7 +63,8 @@ export const TerminalTab = memo(function TerminalTab({ rows, onSelect }: { rows:
   )
 })
 
-function TerminalLine({ line, onSelect }: { line: Line; onSelect: (seq: number) => void }) {
+/** A line that did not change is the same object, so nothing is rendered for it. */
+const TerminalLine = memo(function TerminalLine({ line, onSelect }: { line: Line; onSelect: (seq: number) => void }) {
   switch (line.kind) {
     case 'command':
       return <Heading row={line.row} onSelect={onSelect} />
@@ -77,7 +79,7 @@ function TerminalLine({ line, onSelect }: { line: Line; onSelect: (seq: number) 
     default:
       return line satisfies never
   }
-}
+})
 
 function Heading({ row, onSelect }: { row: ToolRow; onSelect: (seq: number) => void }) {
   const code = number(row.ended?.data, 'exit_code') ?? number(row.done?.data, 'exit_code')
