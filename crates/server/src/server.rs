@@ -141,7 +141,7 @@ impl Server {
                 Judge::new(store.clone(), parts.clock.clone(), parts.node.clone(), calls, settings)
             });
             let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
-            let dispatch = Dispatch { store: store.clone(), node: parts.node.clone(), wakes: wakes.clone() };
+            let dispatch = Dispatch::new(store.clone(), parts.node.clone(), wakes.clone());
             let advance =
                 Advance { store: store.clone(), node: parts.node.clone(), mirrors: parts.mirrors.clone() };
             let diagnose = Diagnose { store: store.clone(), node: parts.node.clone() };

@@ -23,6 +23,10 @@ const CREATE_LIMIT: Duration = Duration::from_secs(600);
 const CLAIM_LIMIT: Duration = Duration::from_secs(30);
 
 pub async fn claim(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::Result<()> {
+    // First, since to remove a database makes PostgreSQL write out all others, and their next commits long.
+    let mut table = Raw::new(bench, kind).await?;
+    let raw = table.commit_rate(bench, bench.scale.measure).await?;
+    table.remove(bench).await?;
     let place = Place::fresh(bench, kind).await?;
     let omoi = Omoi::start(bench, &place).await?;
     // As many more as will be claimed, so that the queue never gets shorter than it should be.
@@ -35,9 +39,10 @@ pub async fn claim(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::Re
         let path = format!("/api/v1/agents/{}/claim", text(&agent["id"])?);
         requests.push(Request::post(omoi.at, &path, &omoi.token, b""));
     }
-    let mut table = Raw::new(bench, kind).await?;
-    let raw = table.commit_rate(bench, bench.scale.measure).await?;
-    table.remove(bench).await?;
+    // What was filled in a hurry is cleaned up, as it would be by the time that agents ask.
+    if let (Some(postgres), Some(database)) = (&bench.postgres, place.database()) {
+        postgres.connect(database).await?.batch_execute("VACUUM ANALYZE").await?;
+    }
     let before = omoi.meter.used()?;
     let id = |body: &[u8]| text_after(body, "{\"task\":{\"id\":\"").map(str::to_owned);
     let (outcome, claimed) = repeat(omoi.at, requests, bench.scale.claims, CLAIM_LIMIT, id).await?;

@@ -50,9 +50,14 @@ impl Store {
         if self.read(async |tx| best(tx).await).await?.is_none() {
             return Ok(None);
         }
-        Point::Found.pass();
+        self.task_dispatch_at_once().await
+    }
+
+    /// The same, asked where others wait for the answer: sooner, where there is something to do.
+    pub async fn task_dispatch_at_once(&self) -> Result<Option<Dispatched>, Error> {
         self.write(async move |tx| {
             let Some(Best { id, project_id, stage, attempted }) = best(tx).await? else { return Ok(None) };
+            Point::Found.pass();
             let mut asked = match attempted {
                 true => attempt::last_wish(tx, &id).await?.unwrap_or_default(),
                 false => Wish::default(),
