@@ -32,10 +32,10 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
             let sql = format!(
                 "WITH base AS (SELECT COALESCE(max(pos), 0) AS last FROM events), added AS ( \
                  INSERT INTO events SELECT base.last + r.n, r.entity_type, r.entity_id, r.seq, r.worker_seq, \
-                 r.worker_last, r.event_type, r.type_count, r.opens_run, r.source, r.data, r.created_at, r.refused FROM base, \
+                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused, r.opens_run FROM base, \
                  unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], \
-                 $8::bigint[], $9::text[], $10::text[], $11::bigint[], $12::text[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
-                 worker_seq, worker_last, event_type, type_count, opens_run, source, data, created_at, refused, n)) \
+                 $8::text[], $9::text[], $10::bigint[], $11::text[], $12::bigint[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
+                 worker_seq, worker_last, event_type, type_count, source, data, created_at, refused, opens_run, n)) \
                  SELECT last, pg_notify('{CHANNEL}', (last + $13)::text) IS NULL AS told, \
                  1 / CASE WHEN txid_current() = COALESCE($14, txid_current()) THEN 1 ELSE 0 END AS trusted FROM base"
             );
@@ -53,11 +53,11 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
                         &ints(|row| Some(row.worker_last)),
                         &texts(|row| &row.event_type),
                         &ints(|row| Some(row.type_count)),
-                        &ints(|row| Some(row.opens_run.into())),
                         &texts(|row| row.source.as_str()),
                         &texts(|row| &row.data),
                         &ints(|row| Some(row.created_at.as_microsecond())),
                         &rows.iter().map(|row| row.refused.as_deref()).collect::<Vec<_>>(),
+                        &ints(|row| Some(row.opens_run.into())),
                         &i64::try_from(rows.len()).unwrap_or(i64::MAX),
                         &tx.trusted,
                     ],
@@ -88,11 +88,11 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
         statement.raw_bind_parameter(6, row.worker_last)?;
         statement.raw_bind_parameter(7, row.event_type.as_str())?;
         statement.raw_bind_parameter(8, row.type_count)?;
-        statement.raw_bind_parameter(9, row.opens_run)?;
-        statement.raw_bind_parameter(10, row.source.as_str())?;
-        statement.raw_bind_parameter(11, row.data.as_str())?;
-        statement.raw_bind_parameter(12, row.created_at.as_microsecond())?;
-        statement.raw_bind_parameter(13, row.refused.as_deref())
+        statement.raw_bind_parameter(9, row.source.as_str())?;
+        statement.raw_bind_parameter(10, row.data.as_str())?;
+        statement.raw_bind_parameter(11, row.created_at.as_microsecond())?;
+        statement.raw_bind_parameter(12, row.refused.as_deref())?;
+        statement.raw_bind_parameter(13, row.opens_run)
     })?;
     Ok(last)
 }

@@ -26,6 +26,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (15, include_str!("migrations/0015_spec_branch.sql")),
     (17, include_str!("migrations/0017_action.sql")),
     (18, include_str!("migrations/0018_judgement.sql")),
+    (19, include_str!("migrations/0019_run.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.
@@ -79,4 +80,36 @@ async fn batch(tx: &mut Tx, sql: &str) -> Result<(), Error> {
 
 async fn commit(tx: &mut Tx) -> Result<(), Error> {
     batch(tx, "COMMIT").await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::typed, MIGRATIONS, sqlite};
+
+    /// Events that were stored before there were runs are found by their type like others.
+    #[test]
+    fn what_was_stored_before_runs_opens_them_where_it_should() {
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
+        let (before, runs): (Vec<_>, Vec<_>) = MIGRATIONS.iter().partition(|(version, _)| *version < 19);
+        for (_, sql) in before {
+            sqlite::batch(&conn, &sqlite::migration(sql)).unwrap();
+        }
+        let kind = |n: i64| if n % 5 == 0 || n == 47 { "b" } else { "a" };
+        for (pos, (sandbox, n)) in ["s", "t"].iter().flat_map(|s| (1..=60).map(move |n| (s, n))).enumerate() {
+            let sql =
+                "INSERT INTO events VALUES (?1, 'sandbox', ?2, ?3, NULL, 0, ?4, 1, 'agent', '{}', 0, NULL)";
+            conn.execute(sql, (pos as i64 + 1, sandbox, n, kind(n))).unwrap();
+        }
+        let notice =
+            "INSERT INTO events VALUES (999, 'task', 'x', NULL, NULL, 0, 'a', 0, 'system', '{}', 0, NULL)";
+        conn.execute(notice, ()).unwrap();
+        sqlite::batch(&conn, runs[0].1).unwrap();
+        let mut asked = conn
+            .prepare("SELECT seq FROM events WHERE opens_run = 1 AND entity_id = 't' ORDER BY seq")
+            .unwrap();
+        let found: Vec<i64> = asked.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let previous = |n: i64| (1..n).rev().find(|before| kind(*before) == kind(n));
+        let expected: Vec<i64> = (1..=60).filter(|n| typed::opens_run(*n, previous(*n))).collect();
+        assert_eq!(found, expected);
+    }
 }

@@ -146,8 +146,6 @@ CREATE TABLE events (
     event_type TEXT NOT NULL,
     -- How many events of its type the sandbox has with this one, so that no page ever counts; 0 without a seq.
     type_count BIGINT NOT NULL,
-    -- 1 for the first of its type in a run of events; those alone are in the index of types: see typed.rs.
-    opens_run BIGINT NOT NULL,
     source TEXT NOT NULL,
     data TEXT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -155,7 +153,7 @@ CREATE TABLE events (
     refused TEXT
 );
 CREATE UNIQUE INDEX events_by_seq ON events (entity_id, seq) WHERE seq IS NOT NULL;
-CREATE INDEX events_by_type ON events (entity_id, event_type, seq) WHERE opens_run = 1;
+CREATE INDEX events_by_type ON events (entity_id, event_type, seq) WHERE seq IS NOT NULL;
 
 CREATE TABLE messages (
     id TEXT PRIMARY KEY,
