@@ -13,6 +13,9 @@ use super::{Error, Tx, bulk, event::Append, sandbox::Reporter, typed, value::Row
 /// More than these are not remembered: sandboxes, and types of events of one.
 const STREAMS_MAX: usize = 4096;
 const TYPES_MAX: usize = 64;
+/// After so many transactions that followed each other it is trusted that the next one does: to be wrong costs a transaction, and
+/// a line in PostgreSQL's log.
+const ALONE: u32 = 16;
 
 pub(super) struct Stream {
     pub reporter: Reporter,
@@ -65,8 +68,8 @@ pub(super) struct Memory {
     streams: HashMap<SandboxId, Stream>,
     /// The stamp of the transaction in which it is as the database says.
     valid_at: Option<i64>,
-    /// Nobody else wrote between the last two transactions, so it is likely that nobody does.
-    alone: bool,
+    /// How often nobody else had written since the transaction before.
+    alone: u32,
 }
 
 impl Memory {
@@ -78,7 +81,7 @@ impl Memory {
     /// Somebody else has written: to trust that nobody does was wrong.
     pub fn overtaken(&mut self) {
         self.forget();
-        self.alone = false;
+        self.alone = 0;
     }
 
     /// Something was written that it does not tell.
@@ -98,14 +101,14 @@ impl Memory {
 pub(super) async fn load(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap<SandboxId, Stream>, Error> {
     if let Some(valid_at) = tx.memory.valid_at {
         let stamp = match tx.known_stamp()? {
-            None if tx.memory.alone => None,
+            None if tx.memory.alone >= ALONE => None,
             None => Some(tx.stamp().await?),
             known => known,
         };
         match stamp {
             // Asking would take as long as all the rest: it is found out on commit.
             None => tx.trusted = Some(valid_at),
-            Some(stamp) if stamp == valid_at => tx.memory.alone = true,
+            Some(stamp) if stamp == valid_at => tx.memory.alone = tx.memory.alone.saturating_add(1),
             Some(_) => tx.memory.overtaken(),
         }
     }
