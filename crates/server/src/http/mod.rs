@@ -131,35 +131,44 @@ impl Shared {
     }
 }
 
-/// All routes and their description. Paths stand whole in each file: to nest routers would cost every request the
-/// rewriting of its address.
+/// All routes, noun by noun. Paths stand whole in each file: to nest routers would cost every request the rewriting of its
+/// address.
+const NOUNS: [fn() -> OpenApiRouter<Api>; 25] = [
+    health::sandbox_routes,
+    sandbox::routes,
+    command::routes,
+    event::routes,
+    message::routes,
+    collaboration::routes,
+    egress::routes,
+    project::routes,
+    graph::routes,
+    conductor::routes,
+    monitor::routes,
+    ticket::routes,
+    task::routes,
+    spec::routes,
+    agent::routes,
+    action::routes,
+    diagnosis::routes,
+    artifact::routes,
+    token::routes,
+    session::routes,
+    cost::routes,
+    guardian::routes,
+    policy::routes,
+    live::routes,
+    openapi::routes,
+];
+
+/// All of them with their description.
 fn described() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
-        .merge(health::sandbox_routes())
-        .merge(sandbox::routes())
-        .merge(command::routes())
-        .merge(event::routes())
-        .merge(message::routes())
-        .merge(collaboration::routes())
-        .merge(egress::routes())
-        .merge(project::routes())
-        .merge(graph::routes())
-        .merge(conductor::routes())
-        .merge(monitor::routes())
-        .merge(ticket::routes())
-        .merge(task::routes())
-        .merge(spec::routes())
-        .merge(agent::routes())
-        .merge(action::routes())
-        .merge(diagnosis::routes())
-        .merge(artifact::routes())
-        .merge(token::routes())
-        .merge(session::routes())
-        .merge(cost::routes())
-        .merge(guardian::routes())
-        .merge(policy::routes())
-        .merge(live::routes())
-        .merge(openapi::routes())
+    NOUNS.iter().fold(OpenApiRouter::new(), |all, noun| all.merge(noun()))
+}
+
+/// Without it: that of one noun is gone before the next comes, so that it leaves no holes in memory.
+fn undescribed() -> Router<Api> {
+    NOUNS.iter().fold(Router::new(), |all, noun| all.merge(noun().split_for_parts().0))
 }
 
 /// What requests are answered from.
@@ -199,12 +208,9 @@ pub fn router(config: Config, parts: Parts) -> Router {
         mirrors: mirrors.clone(),
         usual,
     }));
-    let mut routes = OpenApiRouter::new().merge(health::routes());
+    let (mut router, _) = health::routes().split_for_parts();
     if serves_api {
-        routes = routes.merge(described());
-    }
-    let (mut router, _) = routes.split_for_parts();
-    if serves_api {
+        router = router.merge(undescribed());
         router = router.merge(gateway::model::routes(api.clone(), calls));
         router = router.merge(gateway::git_routes(api.clone(), mirrors, config.git));
     }

@@ -28,8 +28,8 @@ use super::{
 };
 use crate::{clock::Clock, config::SqliteSynchronous};
 
-/// More threads than this do not make SQLite read faster.
-const SQLITE_READERS_MAX: usize = 4;
+/// More threads than these, or than there are processors, do not make SQLite read faster; each has a copy of the schema.
+const SQLITE_READERS: std::ops::RangeInclusive<usize> = 2..=4;
 /// After a failed attempt to connect, callers are refused at once for this long.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 
@@ -53,7 +53,9 @@ pub(super) async fn start(
             opened.await.map_err(|_| stopped())??;
             let reads = Arc::new(Mutex::new(read_queue));
             let Place::Sqlite { path, .. } = place.clone() else { return Err(stopped()) };
-            for _ in 0..pool_size.clamp(1, SQLITE_READERS_MAX) {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            let useful = cores.clamp(*SQLITE_READERS.start(), *SQLITE_READERS.end());
+            for _ in 0..pool_size.clamp(1, useful) {
                 let conn = sqlite::open(&path, synchronous, true)?;
                 let (reads, (rules, clock)) = (reads.clone(), shared.clone());
                 spawn("omoi-read", move || sqlite_reader(conn, rules, &clock, &reads))?;
