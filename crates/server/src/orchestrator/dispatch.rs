@@ -15,7 +15,7 @@ use crate::{
 
 /// How many tasks one tick takes; what is left over is taken by the next.
 const LIMIT: usize = 64;
-/// Who has not looked for so long asks at once: whoever is waited for is alone, and that is when somebody looks on.
+/// A dispatch that has not looked for so long asks the writer at once: little else waits for it then.
 const RESTED: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default, PartialEq, Eq)]
