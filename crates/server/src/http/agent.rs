@@ -14,7 +14,6 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -22,10 +21,11 @@ use super::{
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::ApiResult,
+    route::{Routes, routes},
 };
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get_one))
         .routes(routes!(heartbeat))

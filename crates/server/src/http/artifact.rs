@@ -15,7 +15,6 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -24,14 +23,15 @@ use super::{
     extract::{Path, Query, read_within},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 
 const NAME_CHARS_MAX: usize = 200;
 const TYPE_CHARS_MAX: usize = 100;
 const UNKNOWN_TYPE: &str = "application/octet-stream";
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list_artifacts, hand_in))
         .routes(routes!(list_of_task))
         .routes(routes!(download))

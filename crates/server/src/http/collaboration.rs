@@ -6,17 +6,17 @@ use omoi_protocol::{
     collaboration::{NewTelling, Peer},
     message::MessageQueued,
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
     auth::Caller,
     extract::{Json, Path},
     problem::ApiResult,
+    route::{Routes, routes},
 };
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(tell, peers))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(tell, peers))
 }
 
 /// Say something to another agent of the same project

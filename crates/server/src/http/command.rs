@@ -7,7 +7,6 @@ use omoi_protocol::{
     page::Page,
     sandbox::{Command, NewCommand},
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -15,10 +14,11 @@ use super::{
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::ApiResult,
+    route::{Routes, routes},
 };
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list_commands, run)).routes(routes!(get_command))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list_commands, run)).routes(routes!(get_command))
 }
 
 /// Run a command in a sandbox

@@ -8,7 +8,6 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -16,11 +15,12 @@ use super::{
     extract::{Path, Query},
     page::{self, Paging},
     problem::ApiResult,
+    route::{Routes, routes},
 };
 use crate::store::ConflictFilter;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(status))
         .routes(routes!(analyses))
         .routes(routes!(conflicts))

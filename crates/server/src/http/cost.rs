@@ -9,16 +9,22 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Api, auth::Caller, extract::Query, page::Paging, problem::ApiResult};
+use super::{
+    Api,
+    auth::Caller,
+    extract::Query,
+    page::Paging,
+    problem::ApiResult,
+    route::{Routes, routes},
+};
 use crate::store::CallFilter;
 
 /// More groups are of no use to a reader.
 const GROUPS_MAX: usize = 500;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(groups))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list)).routes(routes!(groups))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -2,7 +2,6 @@
 
 use axum::{Json as Answer, extract::State};
 use omoi_protocol::{SandboxId, egress::EgressRequest, page::Page};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -10,10 +9,11 @@ use super::{
     extract::{Path, Query},
     page::{self, Paging},
     problem::ApiResult,
+    route::{Routes, routes},
 };
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(get_egress))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(get_egress))
 }
 
 /// List what a sandbox reached for outside, newest first

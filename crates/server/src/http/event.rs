@@ -14,7 +14,6 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -23,6 +22,7 @@ use super::{
     extract::{JsonBytes, Path, Query, parse},
     page,
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::{
     config::Limits,
@@ -36,8 +36,8 @@ const TYPE_CHARS_MAX: usize = 100;
 const GUARDIAN: &str = "guardian.";
 const TRAJECTORY_LIMIT_MAX: i64 = 1000;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(post_events, get_events)).routes(routes!(get_trajectory))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(post_events, get_events)).routes(routes!(get_trajectory))
 }
 
 /// One event, or several in `events`.

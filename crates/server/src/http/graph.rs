@@ -7,17 +7,17 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
     auth::Caller,
     extract::{Path, Query},
     problem::ApiResult,
+    route::{Routes, routes},
 };
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(graph)).routes(routes!(overlaps))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(graph)).routes(routes!(overlaps))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -11,7 +11,6 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -19,6 +18,7 @@ use super::{
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::{
     domain::supervision::summary::summary,
@@ -28,8 +28,8 @@ use crate::{
 /// Open findings that a summary names: there is one of each kind at most.
 const OPEN_MAX: usize = 50;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(status))
         .routes(routes!(findings))
         .routes(routes!(finding))

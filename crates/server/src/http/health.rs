@@ -4,21 +4,21 @@ use axum::{Json as Answer, extract::State, http::StatusCode};
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
     auth::Caller,
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::telemetry;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(health)).routes(routes!(ready)).routes(routes!(metrics))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(health)).routes(routes!(ready)).routes(routes!(metrics))
 }
 
-pub fn sandbox_routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(sandbox_health))
+pub fn sandbox_routes() -> Routes {
+    Routes::new().routes(routes!(sandbox_health))
 }
 
 #[derive(Debug, Serialize, ToSchema)]

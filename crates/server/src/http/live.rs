@@ -19,13 +19,13 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
     auth::{self, Caller, Secret},
     extract::Query,
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
     session,
 };
 use crate::bus::{Live, Viewer};
@@ -37,8 +37,8 @@ const TOO_SLOW: u16 = 4408;
 const GOING_AWAY: u16 = 1001;
 const TRY_AGAIN: u16 = 1013;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(ws_events)).routes(routes!(stream_events))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(ws_events)).routes(routes!(stream_events))
 }
 
 /// Lists separated by commas; one of each list must fit.

@@ -10,7 +10,6 @@ use omoi_protocol::{
 use serde::Deserialize;
 use tokio::time::Instant;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -19,13 +18,14 @@ use super::{
     extract::{Json, Path, Query},
     page,
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 
 /// A long poll looks again this often by itself: a message whose delivery was not confirmed comes due in silence.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(queue, take)).routes(routes!(report))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(queue, take)).routes(routes!(report))
 }
 
 /// Queue a message for the worker

@@ -31,6 +31,7 @@ mod openapi;
 mod pages;
 mod policy;
 mod project;
+mod route;
 mod sandbox;
 mod session;
 mod spec;
@@ -44,7 +45,6 @@ use axum::{Router, middleware};
 use omoi_protocol::project::Project;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
-use utoipa_axum::router::OpenApiRouter;
 
 use crate::{
     bus::Bus,
@@ -56,6 +56,7 @@ use crate::{
     usual::Usual,
 };
 use auth::Gate;
+use route::Routes;
 
 pub(crate) use auth::{Caller, bearer};
 pub(crate) use problem::{ApiError, ApiResult};
@@ -133,7 +134,7 @@ impl Shared {
 
 /// All routes, noun by noun. Paths stand whole in each file: to nest routers would cost every request the rewriting of its
 /// address.
-const NOUNS: [fn() -> OpenApiRouter<Api>; 25] = [
+const NOUNS: [fn() -> Routes; 25] = [
     health::sandbox_routes,
     sandbox::routes,
     command::routes,
@@ -160,16 +161,6 @@ const NOUNS: [fn() -> OpenApiRouter<Api>; 25] = [
     live::routes,
     openapi::routes,
 ];
-
-/// All of them with their description.
-fn described() -> OpenApiRouter<Api> {
-    NOUNS.iter().fold(OpenApiRouter::new(), |all, noun| all.merge(noun()))
-}
-
-/// Without it: that of one noun is gone before the next comes, so that it leaves no holes in memory.
-fn undescribed() -> Router<Api> {
-    NOUNS.iter().fold(Router::new(), |all, noun| all.merge(noun().split_for_parts().0))
-}
 
 /// What requests are answered from.
 pub struct Parts {
@@ -208,9 +199,9 @@ pub fn router(config: Config, parts: Parts) -> Router {
         mirrors: mirrors.clone(),
         usual,
     }));
-    let (mut router, _) = health::routes().split_for_parts();
+    let mut router = health::routes().into_router();
     if serves_api {
-        router = router.merge(undescribed());
+        router = NOUNS.iter().fold(router, |all, noun| all.merge(noun().into_router()));
         router = router.merge(gateway::model::routes(api.clone(), calls));
         router = router.merge(gateway::git_routes(api.clone(), mirrors, config.git));
     }

@@ -15,9 +15,13 @@ use utoipa::{
         security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme},
     },
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
+use utoipa_axum::router::OpenApiRouter;
 
-use super::{Api, described, health, session};
+use super::{
+    NOUNS, health,
+    route::{Routes, routes},
+    session,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -30,8 +34,8 @@ use super::{Api, described, health, session};
 )]
 struct Document;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(document))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(document))
 }
 
 /// Show this document
@@ -43,8 +47,8 @@ async fn document() -> Response {
 }
 
 pub fn openapi_json() -> String {
-    let routes = OpenApiRouter::<Api>::with_openapi(Document::openapi());
-    let (_, mut api) = routes.merge(health::routes()).merge(described()).split_for_parts();
+    let document = health::routes().describe(OpenApiRouter::with_openapi(Document::openapi()));
+    let (_, mut api) = NOUNS.iter().fold(document, |all, noun| noun().describe(all)).split_for_parts();
     let components = api.components.get_or_insert_default();
     components.schemas.insert("Problem".to_owned(), Problem::schema());
     let mut schemas = Vec::new();

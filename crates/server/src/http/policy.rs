@@ -8,13 +8,13 @@ use omoi_protocol::{
     InterventionMode, PolicySource, ProjectId, SandboxId,
     guardian::{GuardianPolicy, PolicyTried, PolicyTriedFinding, PolicyTriedRun, PutPolicy, TryPolicy},
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
     auth::Caller,
     extract::{Json, Path},
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::{
     domain::supervision::{
@@ -33,8 +33,8 @@ const EVENTS_PAGE: usize = 1_000;
 /// Findings that are named for each sandbox.
 const TRIED_FINDINGS: usize = 50;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(show, put, reset)).routes(routes!(dry_run))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(show, put, reset)).routes(routes!(dry_run))
 }
 
 /// Show the policy that holds in a project

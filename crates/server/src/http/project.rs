@@ -7,7 +7,6 @@ use omoi_protocol::{
     project::{NewProject, Project, ProjectPatch},
 };
 use serde_json::{Map, Value};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -15,11 +14,12 @@ use super::{
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::domain::egress::{Mode, Settings};
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get_one, update))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list, create)).routes(routes!(get_one, update))
 }
 
 /// List projects, newest first

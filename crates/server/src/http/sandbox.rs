@@ -15,7 +15,6 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -23,14 +22,15 @@ use super::{
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::store::{EventAsk, SandboxFilter};
 
 /// How much of an event's data a log line shows.
 const LOG_LINE_CHARS: usize = 400;
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, attach))
         .routes(routes!(order))
         .routes(routes!(get_one))

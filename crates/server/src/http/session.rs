@@ -15,7 +15,6 @@ use omoi_protocol::{
     Role,
     session::{NewSession, Session},
 };
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -23,6 +22,7 @@ use super::{
     extract::Json,
     front,
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::{
     gateway::door::Through,
@@ -33,8 +33,8 @@ pub const COOKIE: &str = "omoi_session";
 /// A page of another origin cannot send it without being allowed to, which nothing here does.
 const CSRF: HeaderName = HeaderName::from_static("x-omoi-csrf");
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(show, begin, end))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(show, begin, end))
 }
 
 /// What the cookie of a session holds.

@@ -16,7 +16,6 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -25,6 +24,7 @@ use super::{
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::{
     domain::spec::{
@@ -34,8 +34,8 @@ use crate::{
     store::{self, Judged, SpecFilter},
 };
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(get_one, update))
         .routes(routes!(archive))

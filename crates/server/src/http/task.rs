@@ -12,7 +12,6 @@ use omoi_protocol::{
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -20,11 +19,12 @@ use super::{
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
+    route::{Routes, routes},
 };
 use crate::store::{BatchMade, TaskFilter};
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new()
+pub fn routes() -> Routes {
+    Routes::new()
         .routes(routes!(list, create))
         .routes(routes!(create_batch))
         .routes(routes!(get_one, update))

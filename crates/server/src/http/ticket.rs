@@ -8,7 +8,6 @@ use omoi_protocol::{
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
-use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     Api,
@@ -16,10 +15,11 @@ use super::{
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::ApiResult,
+    route::{Routes, routes},
 };
 
-pub fn routes() -> OpenApiRouter<Api> {
-    OpenApiRouter::new().routes(routes!(list, create)).routes(routes!(get_one, update))
+pub fn routes() -> Routes {
+    Routes::new().routes(routes!(list, create)).routes(routes!(get_one, update))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
