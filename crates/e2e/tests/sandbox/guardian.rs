@@ -12,18 +12,18 @@ use crate::{
     omoi::{Omoi, data},
 };
 
-/// Makes the same call until somebody says that it does.
-const CIRCLES: &str = r#"
-about: goes in circles until it is told
+/// Makes one call after another until somebody says `WORDS` to it.
+const UNTIL_TOLD: &str = r#"
+about: goes on until it is told
 steps:
-  - name: circle
+  - name: call
     say: I look again.
-    call: { tool: Bash, input: { command: "echo the same", description: "Look, {n}" } }
+    call: { tool: Bash, input: { command: "COMMAND", description: "Look, {n}" } }
     delay: 300ms
     repeat: 300
     when:
-      - { message_contains: "go in circles", next: mend }
-    next: circle
+      - { message_contains: "WORDS", next: mend }
+    next: call
   - name: mend
     say: I try something else.
     call: { tool: Write, input: { file_path: mended.txt, content: "{message}" } }
@@ -45,26 +45,9 @@ steps:
     end: true
 "#;
 
-/// Finds something new each time, and is busy with something else, until somebody says so.
-const ELSEWHERE: &str = r#"
-about: works on something else until it is told
-steps:
-  - name: wander
-    say: This is interesting too.
-    call: { tool: Bash, input: { command: "echo {n}", description: "Look, {n}" } }
-    delay: 300ms
-    repeat: 300
-    when:
-      - { message_contains: "leaves its course", next: mend }
-    next: wander
-  - name: mend
-    say: Back to the goal.
-    call: { tool: Write, input: { file_path: mended.txt, content: "{message}" } }
-    next: done
-  - name: done
-    say: It is mended.
-    end: true
-"#;
+fn circles() -> String {
+    UNTIL_TOLD.replace("COMMAND", "echo the same").replace("WORDS", "go in circles")
+}
 
 impl Omoi {
     async fn watched_project(&self, policy: &str) -> ProjectId {
@@ -110,7 +93,8 @@ async fn assert_steered(omoi: &Omoi, project: &ProjectId, task: &omoi_protocol::
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_goes_in_circles_is_told_while_it_works_and_completes() {
-    let omoi = Omoi::with_scenarios(&[("circles", CIRCLES)]).await;
+    let circles = circles();
+    let omoi = Omoi::with_scenarios(&[("circles", &circles)]).await;
     let project = omoi.watched_project("steering: on").await;
     let (task, sandbox) = omoi.agent(&project, "circles", json!({})).await;
     assert_steered(&omoi, &project, &task, &sandbox).await;
@@ -119,7 +103,8 @@ async fn an_agent_that_goes_in_circles_is_told_while_it_works_and_completes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_is_judged_to_be_elsewhere_is_told_and_comes_back() {
     let env = [("OMOI_JUDGE_ENABLED", "true"), ("OMOI_JUDGE_MODEL", "scripted/judge")];
-    let omoi = Omoi::with_scenarios_and(&[("elsewhere", ELSEWHERE)], &env).await;
+    let elsewhere = UNTIL_TOLD.replace("COMMAND", "echo {n}").replace("WORDS", "leaves its course");
+    let omoi = Omoi::with_scenarios_and(&[("elsewhere", &elsewhere)], &env).await;
     let project = omoi.watched_project("steering: on\njudge: { when: period, period: 1s }").await;
     let (task, sandbox) = omoi.agent(&project, "elsewhere", json!({})).await;
     omoi.gone(&sandbox).await;
@@ -142,7 +127,8 @@ async fn an_agent_that_is_judged_to_be_elsewhere_is_told_and_comes_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_suggest_it_goes_on_until_a_person_approves() {
-    let mut omoi = Omoi::with_scenarios(&[("circles", CIRCLES)]).await;
+    let circles = circles();
+    let mut omoi = Omoi::with_scenarios(&[("circles", &circles)]).await;
     let project = omoi.watched_project("steering: suggest").await;
     let (task, sandbox) = omoi.agent(&project, "circles", json!({})).await;
     let event = omoi.until_event(&sandbox, "guardian.steering.intervention").await;
