@@ -123,7 +123,7 @@ impl Store {
         let node = node.to_owned();
         self.write(async move |tx| {
             let sql = "SELECT c.id FROM commands c JOIN sandboxes s ON s.id = c.sandbox_id \
-                       WHERE c.state = 'running' AND s.node = $1";
+                       WHERE c.state IN ('pending', 'running') AND c.state = 'running' AND s.node = $1";
             let rows = tx.query(sql, params![node.as_str()]).await?;
             let ids: Vec<String> = rows.iter().map(|row| row.get("id")).collect::<Result<_, _>>()?;
             let sql = format!(
