@@ -10,7 +10,6 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{Config, ServerRole},
-    domain::idle::Patience,
     gateway::{
         door::Doors,
         egress::{self, Egress},
@@ -18,10 +17,7 @@ use crate::{
     },
     git::{self, Checkouts, Mirrors},
     http,
-    orchestrator::{
-        Advance, Conductor, Defaults, Diagnose, Dispatch, Guardian, Judge, Loops, Monitor, Node, Parts,
-        Places, Supervise,
-    },
+    orchestrator::{Loops, Node, Parts},
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -78,16 +74,14 @@ impl Server {
         let address = listener.local_addr().map_err(unusable)?;
         let (stop, tracker) = (CancellationToken::new(), TaskTracker::new());
         let calls = model::Calls::start(&config, &store, library, &tracker, &stop)?;
-        // Shown once: so it is made last, when nothing else can fail.
-        let first_token = store.token_create_first().await?.map(|created| created.secret);
 
+        tracker.spawn(telemetry::tidy(stop.child_token()));
         tracker.spawn(bus.clone().pump(intake, store.clone(), config.live.coalesce, stop.child_token()));
         if store.is_shared() {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
         }
         let grace = config.server.shutdown_grace;
         let wakes = bus.wakes();
-        let wake = wakes.places.clone();
         let app = http::router(
             config.clone(),
             http::Parts {
@@ -95,7 +89,7 @@ impl Server {
                 clock: clock.clone(),
                 store: store.clone(),
                 bus,
-                wake: wake.clone(),
+                wake: wakes.places.clone(),
                 mirrors: mirrors.clone(),
                 calls: calls.clone(),
                 usual: usual.clone(),
@@ -106,61 +100,14 @@ impl Server {
             let resolver = Arc::new(egress::System::default());
             let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
             let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
-            let parts = parts(&config, clock, store.clone(), mirrors, doors, wake.clone())?;
+            let parts = parts(&config, clock, store.clone(), mirrors, doors, wakes.places.clone())?;
             if parts.node.is_keeper() {
                 store.place_adopt(parts.node.name()).await?;
             }
-            let supervise = Supervise {
-                store: store.clone(),
-                clock: parts.clock.clone(),
-                node: parts.node.clone(),
-                patience: Patience::configured(&config.supervise),
-                stays: config.worker.idle,
-            };
-            let supervise = config.supervise.enabled.then_some((config.supervise.period, supervise));
-            let conductor = config.conductor.enabled.then(|| {
-                Conductor::new(
-                    store.clone(),
-                    parts.clock.clone(),
-                    parts.node.clone(),
-                    parts.mirrors.clone(),
-                    config.conductor.clone(),
-                )
-            });
-            let monitor = config.monitor.enabled.then(|| {
-                Monitor::new(store.clone(), parts.clock.clone(), parts.node.clone(), config.monitor.clone())
-            });
-            let mut guardian =
-                Guardian::new(store.clone(), parts.clock.clone(), parts.node.clone(), usual.policy.clone());
-            if config.judge.enabled {
-                guardian = guardian.with_judge();
-            }
-            let guardian = config.guardian.enabled.then_some((config.guardian.period, guardian));
-            let judge = config.judge.enabled.then(|| {
-                let settings = config.judge.clone();
-                Judge::new(store.clone(), parts.clock.clone(), parts.node.clone(), calls, settings)
-            });
-            let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
-            let dispatch = Dispatch::new(store.clone(), parts.node.clone(), wakes.clone());
-            let advance =
-                Advance { store: store.clone(), node: parts.node.clone(), mirrors: parts.mirrors.clone() };
-            let diagnose = Diagnose { store: store.clone(), node: parts.node.clone() };
-            let places = Places::new(parts, defaults, tracker.clone());
-            Loops {
-                store: store.clone(),
-                dispatch,
-                advance,
-                diagnose,
-                places,
-                supervise,
-                guardian,
-                judge,
-                conductor,
-                monitor,
-                wakes,
-            }
-            .start(&tracker, &stop);
+            Loops::new(config, parts, wakes, &usual, calls, tracker.clone()).start(&tracker, &stop);
         }
+        // Shown once: so it is made last, when nothing else can fail.
+        let first_token = store.token_create_first().await?.map(|created| created.secret);
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         let listener = listener.tap_io(|socket| {
             // Small answers must not wait for more to send.

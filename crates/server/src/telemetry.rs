@@ -4,9 +4,11 @@
 use std::{
     io::{IsTerminal, stderr},
     sync::OnceLock,
+    time::Duration,
 };
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio_util::sync::CancellationToken;
 use tracing::Subscriber;
 use tracing_subscriber::{
     EnvFilter, Layer, filter::ParseError, layer::SubscriberExt, registry::LookupSpan, util::SubscriberInitExt,
@@ -20,6 +22,8 @@ const SECONDS_BUCKETS: &[f64] =
 
 /// And of those that count things done together. Without bounds a histogram is kept as a sketch, which takes far more.
 const ITEMS_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+
+const TIDY_PERIOD: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -71,8 +75,15 @@ where
     }
 }
 
-/// The metrics of this process, as many times as it is asked for. `render` gives them as Prometheus reads them;
-/// `run_upkeep` must be called every few seconds, or histograms that nobody fetches grow without end.
+/// Keeps histograms that nobody fetches from growing, until stopped.
+pub async fn tidy(stop: CancellationToken) {
+    let mut period = tokio::time::interval(TIDY_PERIOD);
+    while stop.run_until_cancelled(period.tick()).await.is_some() {
+        metrics_handle().run_upkeep();
+    }
+}
+
+/// The metrics of this process, as many times as it is asked for. `render` gives them as Prometheus reads them.
 pub fn metrics_handle() -> PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
     let install = || {

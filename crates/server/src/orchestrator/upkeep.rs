@@ -1,9 +1,6 @@
 //! What time alone brings about: leases run out, retries come due, messages and agents age.
 
-use crate::{
-    store::{Error, Store},
-    telemetry,
-};
+use crate::store::{Error, Store};
 
 /// How much one tick does of each kind, so that no transaction is long.
 const LIMIT: usize = 500;
@@ -19,7 +16,6 @@ pub struct Report {
 }
 
 pub async fn upkeep(store: &Store) -> Result<Report, Error> {
-    telemetry::metrics_handle().run_upkeep();
     Ok(Report {
         leases_expired: store.sandbox_expire(LIMIT).await?,
         tasks_touched: store.task_upkeep(LIMIT).await?,
