@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use omoi_protocol::SandboxId;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,22 @@ impl Lease {
     pub fn fence(&self) -> Fence {
         Fence { current: self.generation }
     }
+}
+
+/// Below this nobody was away: loops may be late.
+const ABSENCE_MIN: Duration = Duration::from_secs(5);
+
+/// How long nobody may look after leases before those who hold them could not have been heard in time.
+pub fn absence(lease: Duration) -> Duration {
+    (lease / 4).max(ABSENCE_MIN)
+}
+
+/// Whether nobody looked after leases for too long: the server was down, or its machine asleep, or its database away. A
+/// clock that was set back says nothing.
+pub fn was_absent(last_look: Option<Timestamp>, now: Timestamp, lease: Duration) -> bool {
+    last_look.is_none_or(|last| {
+        now.duration_since(last) > absence(lease).try_into().unwrap_or(SignedDuration::MAX)
+    })
 }
 
 /// Lets the holder of the current generation through and nobody else.
@@ -73,6 +89,19 @@ mod tests {
         ] {
             assert_eq!(lease.is_expired(now.parse().unwrap()), expired, "{now}");
         }
+    }
+
+    #[test]
+    fn nobody_is_away_for_a_moment_and_somebody_is_after_a_quarter_of_a_lease() {
+        let now: Timestamp = "2025-06-01T12:00:00Z".parse().unwrap();
+        let (second, lease) = (Duration::from_secs(1), 2 * MINUTE);
+        for (ago, absent) in [(second, false), (30 * second, false), (31 * second, true), (60 * MINUTE, true)]
+        {
+            assert_eq!(was_absent(Some(now - ago), now, lease), absent, "{ago:?}");
+        }
+        assert!(!was_absent(Some(now + MINUTE), now, lease), "a clock that was set back");
+        assert!(!was_absent(Some(now - 5 * second), now, second), "loops may be late");
+        assert!(was_absent(None, now, lease), "nobody knows");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     Advance, Conductor, Defaults, Diagnose, Dispatch, Guardian, Judge, Monitor, Parts, Places, Supervise,
-    every::every, overlaps, upkeep,
+    every::every, overlaps, upkeep::attend,
 };
 use crate::{
     bus::Wakes, config::Config, domain::idle::Patience, gateway::model::Calls, store::Store, usual::Usual,
@@ -115,7 +115,7 @@ impl Loops {
             UPKEEP_PERIOD,
             never(),
             store,
-            |store: Store| async move { upkeep(&store).await },
+            |store: Store| async move { attend(&store).await },
         );
         run.every("dispatch", DISPATCH_PERIOD, wakes.dispatch, dispatch, |it: Dispatch| async move {
             it.tick().await

@@ -34,4 +34,4 @@ pub use node::Node;
 pub use overlap::overlaps;
 pub use places::{Parts, Places};
 pub use supervise::{Supervise, supervise};
-pub use upkeep::upkeep;
+pub use upkeep::{attend, upkeep};

@@ -7,6 +7,7 @@ const LIMIT: usize = 500;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
+    pub leases_resumed: usize,
     pub leases_expired: usize,
     pub tasks_touched: usize,
     pub messages_expired: usize,
@@ -15,8 +16,15 @@ pub struct Report {
     pub sessions_ended: usize,
 }
 
+/// Upkeep as its loop runs it: where nobody looked for a while, leases begin anew before any of them ends.
+pub async fn attend(store: &Store) -> Result<Report, Error> {
+    let leases_resumed = store.lease_resume().await?;
+    Ok(Report { leases_resumed, ..upkeep(store).await? })
+}
+
 pub async fn upkeep(store: &Store) -> Result<Report, Error> {
     Ok(Report {
+        leases_resumed: 0,
         leases_expired: store.sandbox_expire(LIMIT).await?,
         tasks_touched: store.task_upkeep(LIMIT).await?,
         messages_expired: store.message_expire(LIMIT).await?,

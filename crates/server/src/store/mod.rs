@@ -5,6 +5,7 @@
 //! transaction and answers after its commit. On PostgreSQL that transaction holds one lock across processes. So a
 //! method that reads, decides and writes is never overtaken, and rows get their positions in the order of commit.
 
+mod absence;
 mod account;
 mod action;
 mod agent;
@@ -34,6 +35,7 @@ mod graph;
 mod guardian;
 mod job;
 mod keep;
+mod mark;
 mod message;
 mod migrate;
 mod monitor;

@@ -189,8 +189,7 @@ pub(super) fn fault(error: rusqlite::Error) -> Error {
 mod plan {
     use std::{cell::RefCell, collections::HashSet};
 
-    const SMALL: &[&str] =
-        &["schema_migrations", "projects", "policies", "monitor_baselines", "monitor_marks"];
+    const SMALL: &[&str] = &["schema_migrations", "projects", "policies", "monitor_baselines", "marks"];
 
     thread_local! {
         static CHECKED: RefCell<HashSet<String>> = RefCell::default();

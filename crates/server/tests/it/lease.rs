@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use omoi_server::orchestrator;
 use serde_json::{Value, json};
 
 use crate::{
@@ -54,6 +55,24 @@ on_both! {
         let claim = app.claim(&agent).await.expect("the wait is over");
         assert_eq!((&claim["task"]["id"], &claim["sandbox"]["generation"]), (&json!(task), &json!(2)));
         assert_eq!((&claim["task"]["not_before"], &claim["task"]["error_message"]), (&json!(null), &json!(null)));
+    }
+
+    async fn what_nobody_could_hear_while_the_server_was_away_is_not_lost(app: App) {
+        let (task, sandbox) = app.under_way(json!({})).await;
+        orchestrator::attend(app.store()).await.unwrap();
+        // Down, asleep, or without its database: nobody looked.
+        app.clock.advance(jiff::SignedDuration::from_mins(20));
+        let back = orchestrator::attend(app.store()).await.unwrap();
+        assert_eq!((back.leases_resumed, back.leases_expired), (1, 0));
+        assert_eq!(app.show(&task).await["status"], "running");
+
+        // From now on it is heard in time, or lost like any other.
+        app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
+        for _ in 0..4 {
+            app.clock.advance(jiff::SignedDuration::try_from(LEASE / 4).unwrap());
+            assert_eq!(orchestrator::attend(app.store()).await.unwrap().leases_resumed, 0);
+        }
+        assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], "lease_expired");
     }
 
     async fn a_lease_lasts_to_its_last_moment_and_no_longer(app: App) {

@@ -1,5 +1,6 @@
 //! Restart is boring: what was stored is there, what was under way goes on, and nothing is made twice.
 
+use omoi_server::orchestrator;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -120,13 +121,18 @@ restarted_on_both! {
         assert_eq!(app.task_status(&task).await, "completed");
     }
 
-    async fn a_lease_that_ran_out_while_the_server_was_down_is_acted_on(app: App) {
+    async fn a_server_that_was_down_hears_out_whoever_held_a_lease_before_it_acts(app: App) {
         let silent = app.sandbox_with_task().await;
         let talking = app.sandbox_with_task().await;
         app.clock.advance((LEASE + SECOND).try_into().unwrap());
         app.restart().await;
-        app.event(&talking, "agent.heartbeat", json!({})).await.expect(200);
-        app.advance(SECOND).await;
+        orchestrator::attend(app.store()).await.unwrap();
+        assert_eq!(app.task_status(silent.task.as_ref().unwrap()).await, "assigned", "it could not be heard");
+        for _ in 0..4 {
+            app.event(&talking, "agent.heartbeat", json!({})).await.expect(200);
+            app.clock.advance((LEASE / 4).try_into().unwrap());
+            orchestrator::attend(app.store()).await.unwrap();
+        }
         assert_eq!(app.task_status(silent.task.as_ref().unwrap()).await, "pending");
         assert_eq!(app.task_status(talking.task.as_ref().unwrap()).await, "assigned", "it had only to speak");
         app.advance(MINUTE).await;

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use omoi_protocol::{Priority, SandboxId, SandboxStatus};
 
-use super::{
-    super::{
-        Error, Store, Tx,
-        value::{Row, params},
-    },
-    sample,
+use super::super::{
+    Error, Store, Tx,
+    mark::{mark, marked},
+    value::{Row, params},
 };
 use crate::domain::monitor::{Baseline, Impact, Reading};
 
@@ -38,11 +36,11 @@ impl Store {
     /// Learns from attempts that have ended since the last time; says from how many.
     pub async fn monitor_learn(&self) -> Result<usize, Error> {
         self.write(async move |tx| {
-            let since = match sample::marked(tx, MARK).await? {
+            let since = match marked(tx, MARK).await? {
                 Some(at) => at,
                 None => {
                     let now = tx.now.as_microsecond();
-                    sample::mark(tx, MARK, now).await?;
+                    mark(tx, MARK, now).await?;
                     return Ok(0);
                 }
             };
@@ -73,7 +71,7 @@ impl Store {
                 let body = serde_json::to_string(baseline).unwrap_or_default();
                 tx.execute(sql, params![kind.as_str(), phase.as_str(), body, tx.now]).await?;
             }
-            sample::mark(tx, MARK, last).await?;
+            mark(tx, MARK, last).await?;
             Ok(rows.len())
         })
         .await

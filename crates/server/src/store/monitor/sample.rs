@@ -10,6 +10,7 @@ use omoi_protocol::{
 
 use super::super::{
     Error, Store, Tx,
+    mark::{mark, marked},
     value::{Row, params},
 };
 use crate::domain::{money::Usd, monitor::merge};
@@ -85,17 +86,6 @@ impl Store {
         })
         .await
     }
-}
-
-pub(super) async fn mark(tx: &mut Tx, name: &str, value: i64) -> Result<(), Error> {
-    let sql = "INSERT INTO monitor_marks (name, value) VALUES ($1, $2) \
-               ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-    tx.execute(sql, params![name, value]).await
-}
-
-pub(super) async fn marked(tx: &mut Tx, name: &str) -> Result<Option<i64>, Error> {
-    let row = tx.query_one("SELECT value FROM monitor_marks WHERE name = $1", params![name]).await?;
-    row.map(|row| row.get("value")).transpose()
 }
 
 fn read(row: &Row) -> Result<MetricPoint, Error> {
