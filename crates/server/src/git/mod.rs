@@ -19,3 +19,4 @@ pub use error::Error;
 pub use file::{Hold, Lock};
 pub use merge::Merge;
 pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};
+pub use remote::Remote;

@@ -29,9 +29,12 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::domain::{
-    agent, author, budget, check, collaboration, diagnosis::PROPOSALS_MAX, dispatch, egress::Settings, graph,
-    limit, spec_course,
+use crate::{
+    domain::{
+        agent, author, budget, check, collaboration, diagnosis::PROPOSALS_MAX, dispatch, egress::Settings,
+        graph, limit, spec_course,
+    },
+    git::Remote,
 };
 
 pub trait Valid {
@@ -147,11 +150,20 @@ fn execution(config: &Map<String, Value>) -> Result<(), String> {
     budget::check(config)
 }
 
+/// An address that could be fetched from, or none. One with a password would show it to everybody who sees the project.
+fn repository(url: &str) -> Result<(), String> {
+    text("repository_url", url, 0, 2_000)?;
+    if url.is_empty() {
+        return Ok(());
+    }
+    Remote::parse(url).map(drop).map_err(|error| format!("repository_url: {error}"))
+}
+
 impl Valid for NewProject {
     fn check(&self) -> Result<(), String> {
         text("name", &self.name, 1, 200)?;
         text("description", &self.description, 0, 20_000)?;
-        some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
+        self.repository_url.as_deref().map_or(Ok(()), repository)?;
         text("default_branch", &self.default_branch, 1, 200)?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
         settings(&self.settings)
@@ -162,7 +174,7 @@ impl Valid for ProjectPatch {
     fn check(&self) -> Result<(), String> {
         some("name", self.name.as_ref(), 1, 200)?;
         some("description", self.description.as_ref(), 0, 20_000)?;
-        some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
+        self.repository_url.as_deref().map_or(Ok(()), repository)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
         range("max_concurrent", self.max_concurrent.flatten(), 0, 10_000)?;
         self.settings.as_ref().map_or(Ok(()), settings)
