@@ -10,6 +10,8 @@ mod page;
 pub(crate) mod auth;
 mod figures;
 mod front;
+mod origin;
+pub(crate) mod request_id;
 
 mod action;
 mod agent;
