@@ -12,6 +12,7 @@ mod merge;
 mod mirror;
 mod publish;
 mod trial;
+mod wanted;
 
 pub use checkout::{Checkouts, Swept};
 pub use command::{Call, Failure, Git, Running, bounded, tail};
