@@ -36,7 +36,7 @@ impl Failure {
             return Some(Self { code: client_code(client), cause: format!("{error:#}"), hint });
         }
         let (code, hint) = if chain().any(is_setting) {
-            (USAGE, Some("`omoi config show` prints every setting and where it came from"))
+            (USAGE, Some("`omoi config default` says what every key means and takes"))
         } else {
             chain().find_map(server_code).unwrap_or((FAILED, None))
         };

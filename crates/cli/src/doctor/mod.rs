@@ -152,7 +152,7 @@ impl Args {
             checks.extend(isolation::checks(&programs.launcher, &config.data_dir, &config.sandbox).await);
         }
         checks.extend(ours);
-        checks.extend(program::checks((cx.env)("PATH").as_deref(), (cx.env)("DOCKER_HOST").as_deref()).await);
+        checks.extend(program::checks((cx.env)("PATH").as_deref()).await);
         let report = Report::new(checks);
         cx.out.answer(&report, |style| text(&report.checks, style))?;
         Ok(report.verdict()?)

@@ -131,7 +131,7 @@ config! {
         role: ServerRole, ServerRole::FORM, "all", ["OMOI_ROLE"];
         /// Host names that requests may be addressed to, besides localhost and the listen address.
         allowed_hosts: Vec<String>, HOSTS, "", ["OMOI_ALLOWED_HOSTS"];
-        /// Origins of web pages, besides the server's own, that may call the API.
+        /// Origins of web pages, besides the server's own, that may call the API with a token.
         allowed_origins: Vec<String>, ORIGINS, "", ["OMOI_ALLOWED_ORIGINS"];
         /// Address under which workers and people reach the server; empty: the listen address.
         public_url: Option<String>, URL, "", ["OMOI_PUBLIC_URL", "CALLBACK_URL"];
@@ -210,7 +210,7 @@ config! {
 
     /// Sandboxes that this server makes.
     sandbox: Sandbox {
-        /// Where they are made: on this machine.
+        /// Where they are made: local is this machine.
         provider: ProviderKind, PROVIDER, "local", ["OMOI_SANDBOX_PROVIDER"];
         /// Memory of one, in GiB, where neither who asks for it nor the project says; at most 8.
         memory_gb: u32, MEMORY_GB, "4", ["OMOI_SANDBOX_MEMORY_GB", "SANDBOX_MEMORY_GB"];
@@ -220,7 +220,7 @@ config! {
         disk_gb: u32, DISK_GB, "8", ["OMOI_SANDBOX_DISK_GB", "SANDBOX_DISK_GB"];
         /// Image of `omoi image list`; empty: the system directories of the machine, read-only.
         image: Option<String>, TEXT, "", ["OMOI_SANDBOX_IMAGE", "SANDBOX_IMAGE"];
-        /// Preferred to the image by providers that have snapshots.
+        /// Preferred to the image by providers that have snapshots; local has none.
         snapshot: Option<String>, TEXT, "", ["OMOI_SANDBOX_SNAPSHOT", "SANDBOX_SNAPSHOT"];
         /// Processes and threads of one.
         pids_max: u32, count(), "2048", ["OMOI_SANDBOX_PIDS_MAX"];
