@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Start here:
   omoi doctor                                   what this machine can do
   omoi demo                                     an agent at work, without a key
-  omoi verify-flow                              checks the whole way of a task, from its ticket to its branch
+  omoi verify-flow                              checks the whole way of a task
   omoi serve                                    the server; the first start shows a token
   export OMOI_TOKEN=omoi_op_...                 the other commands use it
   omoi run 'Fix the parser' --project ~/src/shop
@@ -22,8 +22,9 @@ Start here:
   omoi project add ~/src/shop                   a repository to work on
   omoi sandbox create --project shop -- make test
                                                 runs a command in a sandbox, on a branch of its own
-  omoi sandbox create --project shop            one that stays; `omoi sandbox exec` runs commands in it
-  omoi task create --project prj-... 'Fix the parser'
+  omoi sandbox create --project shop            one that stays, for `omoi sandbox exec`
+  omoi task create --project shop 'Fix the parser'
+                                                a task that gets its sandbox when it is its turn
   omoi sandbox events sbx-... --follow          watch it
 
 Environment:

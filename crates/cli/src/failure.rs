@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use omoi_server::{config, store};
+use omoi_server::{config, store, telemetry};
 
 pub const FAILED: u8 = 1;
 /// A setting that stops the start counts as wrong usage: a repeat would meet it again.
@@ -35,13 +35,24 @@ impl Failure {
             let hint = client.hint().map(str::to_owned);
             return Some(Self { code: client_code(client), cause: format!("{error:#}"), hint });
         }
-        let (code, hint) = if chain().any(<dyn std::error::Error>::is::<config::Error>) {
-            (USAGE, Some("`omoi config show` prints every setting and where it came from"))
+        let (code, hint) = if chain().any(is_setting) {
+            (USAGE, Some("`omoi config default` says what every key means and takes"))
         } else {
             chain().find_map(server_code).unwrap_or((FAILED, None))
         };
         Some(Self { code, cause: told_once(error), hint: hint.map(str::to_owned) })
     }
+}
+
+/// A setting that was refused, wherever that came to light.
+fn is_setting(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let store = match cause.downcast_ref() {
+        Some(omoi_server::Error::Store(store)) => Some(store),
+        _ => cause.downcast_ref::<store::Error>(),
+    };
+    cause.is::<config::Error>()
+        || cause.is::<telemetry::Error>()
+        || matches!(store, Some(store::Error::Invalid { code: "database_url", .. }))
 }
 
 fn client_code(error: &omoi_client::Error) -> u8 {
@@ -181,6 +192,11 @@ mod tests {
         assert_eq!(code(Stop::new(REFUSED, "no")), Some(REFUSED));
         let no_such_key = config::load(&[], |_| None, Some("/nowhere/omoi.yaml".as_ref())).unwrap_err();
         assert_eq!(code(no_such_key), Some(USAGE));
+        let address = || store::Error::Invalid { code: "database_url", detail: "no host".to_owned() };
+        assert_eq!(code(address()), Some(USAGE));
+        assert_eq!(code(omoi_server::Error::Store(address())), Some(USAGE));
+        let collector = telemetry::Error::WithoutOtlp { endpoint: url() };
+        assert_eq!(code(collector), Some(USAGE));
     }
 
     #[test]

@@ -35,6 +35,15 @@ pub async fn collect<T>(
     limit: usize,
     fetch: impl AsyncFn(usize, Option<String>) -> Result<Page<T>, Error>,
 ) -> Result<Page<T>, Error> {
+    collect_if(limit, |_| true, fetch).await
+}
+
+/// Those that are wanted, as many as that: what is left out does not count.
+pub async fn collect_if<T>(
+    limit: usize,
+    wanted: impl Fn(&T) -> bool,
+    fetch: impl AsyncFn(usize, Option<String>) -> Result<Page<T>, Error>,
+) -> Result<Page<T>, Error> {
     let mut all = Page { items: Vec::new(), next: None };
     loop {
         let size = (limit - all.items.len()).min(PAGE_MAX);
@@ -42,7 +51,7 @@ pub async fn collect<T>(
         // A page that is empty and yet not the last would be asked for without end.
         let last = page.items.is_empty() || page.next.is_none();
         page.items.truncate(size);
-        all.items.append(&mut page.items);
+        all.items.extend(page.items.into_iter().filter(&wanted));
         all.next = page.next;
         if last || all.items.len() >= limit {
             return Ok(all);
@@ -69,6 +78,16 @@ mod tests {
             let page = collect(limit, numbers).await.unwrap();
             assert_eq!((page.items.len(), page.next.is_some()), (count, more), "{limit}");
             assert!(page.items.iter().copied().eq(0..count));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_wanted_takes_no_room_from_what_is() {
+        let late = |number: &usize| *number >= 700;
+        for (limit, count, more) in [(1, 1, true), (50, 50, true), (500, 500, false), (5000, 500, false)] {
+            let page = collect_if(limit, late, numbers).await.unwrap();
+            assert_eq!((page.items.len(), page.next.is_some()), (count, more), "{limit}");
+            assert!(page.items.iter().copied().eq(700..700 + count));
         }
     }
 }

@@ -51,7 +51,7 @@ enum Role {
     All,
     /// Requests and live streams
     Api,
-    /// The loops that lease, retry and clean up
+    /// The loops: tasks are dispatched, sandboxes made, watched and removed
     Orchestrator,
 }
 

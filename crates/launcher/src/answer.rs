@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use serde::de::{IntoDeserializer, value};
 use serde::{Deserialize, Serialize};
 
 use crate::{Door, Ids};
@@ -105,6 +106,18 @@ pub enum Layer {
     Workspace,
     Doors,
     Command,
+}
+
+impl Layer {
+    /// By its name in answers.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::deserialize(IntoDeserializer::<value::Error>::into_deserializer(name)).ok()
+    }
+
+    /// Whether it keeps a sandbox apart, as opposed to a step of making one.
+    pub fn isolates(self) -> bool {
+        self < Self::Plan
+    }
 }
 
 impl fmt::Display for Layer {

@@ -82,7 +82,13 @@ impl Made {
 fn make(plan: &Plan, lock: File, made: &mut Made) -> Result<State> {
     made.lock = lock.try_clone().ok();
     clear_earlier(&plan.dir)?;
-    for layer in [Layer::UserNamespace, Layer::MountNamespace, Layer::PidNamespace, Layer::NetworkNamespace] {
+    for layer in [
+        Layer::UserNamespace,
+        Layer::MountNamespace,
+        Layer::PidNamespace,
+        Layer::NetworkNamespace,
+        Layer::Capabilities,
+    ] {
         if plan.deny.contains(&layer) {
             return Err(refusal(layer, "denied by the plan", format_args!("take {layer} out of `deny`")));
         }

@@ -140,13 +140,13 @@ pub struct NewSandbox {
     #[cfg_attr(feature = "schema", schema(max_length = 200))]
     pub image: Option<String>,
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1024))]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 8))]
     pub memory_gb: Option<i64>,
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1024))]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 4))]
     pub cpu: Option<i64>,
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 1024))]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 10))]
     pub disk_gb: Option<i64>,
     /// Ends it after this time.
     #[serde(default)]

@@ -9,9 +9,13 @@ use std::{
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
-use tracing::Subscriber;
+use tracing::{Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{
-    EnvFilter, Layer, filter::ParseError, layer::SubscriberExt, registry::LookupSpan, util::SubscriberInitExt,
+    EnvFilter, Layer,
+    filter::{ParseError, filter_fn},
+    layer::{Filter, SubscriberExt},
+    registry::LookupSpan,
+    util::SubscriberInitExt,
 };
 
 use crate::config::LogFormat;
@@ -49,17 +53,26 @@ pub struct Guard {
 pub fn init(format: LogFormat, filter: &str, otlp_endpoint: Option<&str>) -> Result<Guard, Error> {
     let filter =
         EnvFilter::try_new(filter).map_err(|source| Error::Filter { filter: filter.to_owned(), source })?;
-    let (traces, guard) = match otlp_endpoint {
-        Some(endpoint) => otlp::layer(endpoint).map(|(layer, guard)| (Some(layer), guard))?,
-        None => (None, Guard::default()),
+    let registry = tracing_subscriber::registry();
+    let (set, guard) = match otlp_endpoint {
+        Some(endpoint) => {
+            let (traces, guard) = otlp::layer(endpoint)?;
+            let log = log_layer(format).with_filter(filter);
+            (registry.with(traces.with_filter(traced())).with(log).try_init(), guard)
+        }
+        None => (registry.with(log_layer(format)).with(filter).try_init(), Guard::default()),
     };
-    tracing_subscriber::registry()
-        .with(traces)
-        .with(log_layer(format))
-        .with(filter)
-        .try_init()
-        .map_err(|_| Error::AlreadySet)?;
+    set.map_err(|_| Error::AlreadySet)?;
     Ok(guard)
+}
+
+/// What traces are made of, whatever the log shows: the spans of our own crates, which are all of level `debug` so that
+/// they are not made where nobody listens, and what is logged within them.
+fn traced<S>() -> impl Filter<S> {
+    let ours = |of: &Metadata<'_>| {
+        of.target().starts_with("omoi") && (of.is_span() || *of.level() <= tracing::Level::INFO)
+    };
+    filter_fn(ours).with_max_level_hint(LevelFilter::DEBUG)
 }
 
 fn log_layer<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>

@@ -61,7 +61,7 @@ async fn probe(launcher: PathBuf, scratch: PathBuf) -> Result<Vec<Report>, Strin
 
 fn check(report: &Report, config: &Sandbox) -> Check {
     let name = name(report.layer);
-    let denied = config.deny_layers.iter().any(|denied| denied == name);
+    let denied = config.deny_layers.contains(&report.layer);
     let (status, detail, fix) = if denied {
         (Status::No, "counts as missing by sandbox.deny_layers", "take it out of sandbox.deny_layers")
     } else {
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(found.fix.as_deref(), Some("change it; or accept it with sandbox.allow_soft_limits"));
         let found = check(&report(Layer::Landlock, Status::No), &config);
         assert_eq!((found.level, found.create), (Level::Warn, Some(RunsReduced)));
-        let denying = Sandbox { deny_layers: vec!["seccomp".to_owned()], ..config };
+        let denying = Sandbox { deny_layers: vec![Layer::Seccomp], ..config };
         let found = check(&report(Layer::Seccomp, Status::Yes), &denying);
         assert_eq!((found.level, found.status), (Level::Missing, Some(Status::No)));
     }

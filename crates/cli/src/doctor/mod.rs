@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use omoi_launcher::Status;
-use omoi_protocol::ProviderKind;
 use omoi_server::sandbox::local::Programs;
 use owo_colors::Style as Paint;
 use serde::Serialize;
@@ -146,16 +145,14 @@ impl Args {
         let resolved = self.settings.resolve(cx)?;
         let config = &resolved.config;
         let mut checks = store::checks(&resolved).await;
-        if config.sandbox.provider == ProviderKind::Local {
-            let programs = Programs::new(config, &beside()?);
-            let ours = program::ours(&programs);
-            // Without the launcher there is nobody to ask.
-            if ours.iter().any(|check| check.name == program::LAUNCHER && check.level == Level::Ok) {
-                checks.extend(isolation::checks(&programs.launcher, &config.data_dir, &config.sandbox).await);
-            }
-            checks.extend(ours);
+        let programs = Programs::new(config, &beside()?);
+        let ours = program::ours(&programs);
+        // Without the launcher there is nobody to ask.
+        if ours.iter().any(|check| check.name == program::LAUNCHER && check.level == Level::Ok) {
+            checks.extend(isolation::checks(&programs.launcher, &config.data_dir, &config.sandbox).await);
         }
-        checks.extend(program::checks((cx.env)("PATH").as_deref(), (cx.env)("DOCKER_HOST").as_deref()).await);
+        checks.extend(ours);
+        checks.extend(program::checks((cx.env)("PATH").as_deref()).await);
         let report = Report::new(checks);
         cx.out.answer(&report, |style| text(&report.checks, style))?;
         Ok(report.verdict()?)

@@ -1,4 +1,4 @@
-//! Programs that work on this machine would use: Git, coding agents, Node, Docker.
+//! Programs that work on this machine would use: Git, coding agents, Node.
 
 use std::{
     os::unix::fs::PermissionsExt,
@@ -15,18 +15,16 @@ const AREA: &str = "programs";
 pub const LAUNCHER: &str = "omoi-launcher";
 const GIT_MIN: (u32, u32) = (2, 31);
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
-const DOCKER_SOCKET: &str = "/var/run/docker.sock";
 const AGENTS: &[&str] =
     &["claude", "codex", "gemini", "opencode", "goose", "aider", "cursor-agent", "copilot", "amp"];
 
-pub async fn checks(path: Option<&str>, docker_host: Option<&str>) -> Vec<Check> {
+pub async fn checks(path: Option<&str>) -> Vec<Check> {
     let path = path.unwrap_or_default();
     let node = "install Node.js 20 or later, which agents written in JavaScript need";
     vec![
         git(find(path, "git")).await.needed_by(Need::Sandboxes),
         versioned("node", find(path, "node"), node).await,
         agents(path),
-        docker(docker_host).await,
     ]
 }
 
@@ -98,33 +96,6 @@ fn agents(path: &str) -> Check {
     Check::ok(AREA, name, found.join(", "))
 }
 
-async fn docker(host: Option<&str>) -> Check {
-    let name = "docker";
-    let host = host.filter(|host| !host.is_empty());
-    let socket = match host {
-        None => DOCKER_SOCKET,
-        Some(host) => match host.strip_prefix("unix://") {
-            Some(socket) => socket,
-            None => {
-                return Check::warn(
-                    AREA,
-                    name,
-                    format!("DOCKER_HOST is {host}, which is not tried"),
-                    "see that `docker info` answers",
-                );
-            }
-        },
-    };
-    match tokio::time::timeout(VERSION_TIMEOUT, tokio::net::UnixStream::connect(socket)).await {
-        Ok(Ok(_)) => Check::ok(AREA, name, format!("{socket} answers")),
-        Ok(Err(error)) => {
-            let fix = "start Docker or Podman's socket, and let this user use it";
-            Check::warn(AREA, name, format!("{socket}: {error}"), fix)
-        }
-        Err(_) => Check::warn(AREA, name, format!("{socket} does not answer"), "restart Docker"),
-    }
-}
-
 /// The program that a shell would start.
 fn find(path: &str, name: &str) -> Option<PathBuf> {
     path.split(':')
@@ -183,13 +154,12 @@ mod tests {
         program(b.path(), "git", 0o755);
         program(b.path(), "claude", 0o755);
         let path = format!("{}::{}", a.path().display(), b.path().display());
-        let [git, node, agents, docker] =
-            checks(Some(&path), Some("unix:///nowhere.sock")).await.try_into().unwrap();
+        let [git, node, agents] = checks(Some(&path)).await.try_into().unwrap();
         assert_eq!(git.level, Level::Ok);
         assert!(git.detail.contains("git 9.9"), "{}", git.detail);
-        assert_eq!((node.level, docker.level), (Level::Missing, Level::Warn));
+        assert_eq!(node.level, Level::Missing);
         assert!(agents.detail.starts_with("claude ("), "{}", agents.detail);
-        let needed: Vec<_> = checks(None, None).await.iter().map(|check| check.needed_by).collect();
-        assert_eq!(needed, [Some(Need::Sandboxes), None, None, None]);
+        let needed: Vec<_> = checks(None).await.iter().map(|check| check.needed_by).collect();
+        assert_eq!(needed, [Some(Need::Sandboxes), None, None]);
     }
 }

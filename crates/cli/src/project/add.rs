@@ -8,6 +8,7 @@ use std::{
 use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::project::{NewProject, Project, ProjectPatch};
+use omoi_server::git::Remote;
 use serde_json::{Map, Value, json};
 
 use super::{all, by_name, show};
@@ -159,12 +160,12 @@ enum Source {
 impl Source {
     fn find(text: &str) -> Result<Self, Stop> {
         if is_url(text) && !Path::new(text).is_dir() {
-            if has_password(text) {
-                let leak = "the address holds a password, which everybody who sees the project would see";
-                return Err(Stop::new(USAGE, leak)
-                    .hint("leave it out; the server takes a token for https from GITHUB_TOKEN"));
-            }
-            return Ok(Self::Url(text.to_owned()));
+            return match Remote::parse(text) {
+                Ok(remote) => Ok(Self::Url(remote.address)),
+                // What it says of a password does not repeat it.
+                Err(error) => Err(Stop::new(USAGE, error.to_string())
+                    .hint("the server takes a token for https from GITHUB_TOKEN, and keys of SSH from the user that runs it")),
+            };
         }
         let absent = |detail: String| {
             Stop::new(NOT_FOUND, detail)
@@ -195,12 +196,6 @@ impl Source {
 /// A scheme, or a colon before the first slash as Git has it.
 fn is_url(text: &str) -> bool {
     text.contains("://") || text.split('/').next().is_some_and(|first| first.contains(':'))
-}
-
-fn has_password(url: &str) -> bool {
-    let authority = url.split_once("://").map(|(_, rest)| rest.split('/').next().unwrap_or(rest));
-    let user = authority.and_then(|authority| authority.rsplit_once('@')).map(|(user, _)| user);
-    user.is_some_and(|user| user.contains(':'))
 }
 
 /// Where a repository keeps what is its own: beside a work tree, in a file that names it, or right there.
@@ -243,13 +238,16 @@ mod tests {
         ] {
             assert_eq!(is_url(text), url, "{text}");
         }
-        for (url, password) in [
-            ("https://me:secret@example.org/shop", true),
-            ("https://me@example.org/shop", false),
-            ("ssh://git@example.org:22/shop", false),
-            ("git@example.org:shop", false),
-        ] {
-            assert_eq!(has_password(url), password, "{url}");
+    }
+
+    #[test]
+    fn an_address_with_a_secret_is_refused_and_not_repeated() {
+        for url in ["https://me:secret@example.org/shop", "https://secret@example.org/shop"] {
+            let refused = Source::find(url).unwrap_err().to_string();
+            assert!(refused.contains("take it out") && !refused.contains("secret"), "{refused}");
+        }
+        for url in ["ssh://git@example.org:22/shop", "git@example.org:shop", "https://example.org/shop"] {
+            assert_eq!(Source::find(url).unwrap(), Source::Url(url.to_owned()));
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
     Context,
     connect::Connect,
     failure::{NOT_FOUND, Stop},
-    page::{Limit, collect},
+    page::{Limit, collect, collect_if},
     table::{Table, fields, maybe},
     text::{moment, relative},
 };
@@ -100,8 +100,7 @@ impl Args {
             Verb::List { all, limit } => {
                 let fetch =
                     async |size, cursor: Option<String>| client.project_list(size, cursor.as_deref()).await;
-                let mut page = collect(limit.get(), fetch).await?;
-                page.items.retain(|project| all || !project.archived);
+                let page = collect_if(limit.get(), |project| all || !project.archived, fetch).await?;
                 cx.out.answer(&page, |style| {
                     let header = ["id", "name", "branch", "repository", "created"];
                     page.items.iter().fold(Table::new(style, &header), row).render()

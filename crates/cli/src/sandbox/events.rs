@@ -1,17 +1,15 @@
 //! What happens in a sandbox: its events, up to now or as they come, and its trajectory.
 
-use std::pin::pin;
-
 use anyhow::Result;
-use futures_util::StreamExt;
-use omoi_client::{Client, EventQuery, LiveFilter, TrajectoryQuery};
+use omoi_client::{Client, EventQuery, TrajectoryQuery};
 use omoi_protocol::{SandboxId, event::StoredEvent};
 use omoi_server::clock::Clock;
 
-use super::describe::line;
+use super::{
+    describe::line,
+    follow::{Follow, News, newest},
+};
 use crate::{Context, text::relative};
-
-const PAGE: usize = 500;
 
 /// Show events, oldest first
 #[derive(Debug, clap::Args)]
@@ -51,49 +49,23 @@ impl Events {
         Ok(())
     }
 
-    /// The live stream says that there is something new; what is shown is read from the store, in order and once.
     async fn follow(&self, cx: &Context, client: &Client, query: &EventQuery) -> Result<()> {
-        // The newest event of any type is where the stream begins.
-        let newest =
-            client.event_list(&self.id, &EventQuery { limit: Some(1), ..EventQuery::default() }).await?;
-        let (position, mut seen) = newest.events.first().map_or((0, 0), |event| (event.id.0, event.seq));
-        let first = EventQuery { before: Some(seen + 1), ..query.clone() };
-        show(cx, client.event_list(&self.id, &first).await?.events)?;
-        let filter = LiveFilter { entity_ids: vec![self.id.to_string()], ..LiveFilter::default() };
-        let mut live = pin!(client.stream(&filter, Some(position)));
-        // Its end comes after this position, unless it has ended by now.
-        let mut ended = !client.sandbox_get(&self.id).await?.status.is_live();
-        loop {
-            seen = self.catch_up(cx, client, seen).await?;
-            if ended {
-                return Ok(());
-            }
-            let news = loop {
-                match live.next().await {
-                    Some(Ok(event)) if event.event_type == "SANDBOX_ENDED" => break None,
-                    Some(Ok(event)) if event.seq.is_some_and(|seq| seq > seen) => break Some(event),
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => return Err(error.into()),
-                    None => return Ok(()),
-                }
-            };
-            ended = news.is_none();
+        // The newest event of any type is where following begins.
+        let newest = newest(client, &self.id).await?;
+        let before = newest.as_ref().map(|event| event.seq + 1);
+        if before.is_some() {
+            let first = EventQuery { before, ..query.clone() };
+            show(cx, client.event_list(&self.id, &first).await?.events)?;
         }
-    }
-
-    /// Shows what came after `seen`; says how far that is.
-    async fn catch_up(&self, cx: &Context, client: &Client, mut seen: i64) -> Result<i64> {
+        let wanted =
+            |event: &StoredEvent| self.event_type.as_ref().is_none_or(|kind| *kind == event.event_type);
+        let mut follow = Follow::behind(client, &self.id, newest.as_ref());
+        let mut over = false;
         loop {
-            let query = EventQuery { after: Some(seen), limit: Some(PAGE), ..EventQuery::default() };
-            let events = client.event_list(&self.id, &query).await?.events;
-            let Some(newest) = events.iter().map(|event| event.seq).max() else { return Ok(seen) };
-            seen = newest;
-            let full = events.len() == PAGE;
-            let wanted =
-                |event: &StoredEvent| self.event_type.as_ref().is_none_or(|kind| *kind == event.event_type);
-            show(cx, events.into_iter().filter(wanted).collect())?;
-            if !full {
-                return Ok(seen);
+            match follow.next().await? {
+                News::Events(events) => show(cx, events.into_iter().filter(wanted).collect())?,
+                News::Quiet if over => return Ok(()),
+                News::Quiet => over = !follow.sandbox().await?.status.is_live(),
             }
         }
     }

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Component, Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -13,11 +14,16 @@ use omoi_protocol::{
     spec::{ImportSpec, SpecDetail, SpecLayout},
 };
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::{Context, project};
 
 /// What the server takes in one request by default.
 const BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// As the server says it of a repository that it is about to fetch; how long that may take, and how often it is asked.
+const NOT_FETCHED: &str = "repository_not_fetched";
+const FETCH_MAX: Duration = Duration::from_secs(5 * 60);
+const PAUSE: Duration = Duration::from_secs(1);
 const NAMES: [&str; 6] = ["requirements.md", "design.md", "tasks.md", "spec.md", "plan.md", "omoi.json"];
 
 /// Write what stands of a spec into files
@@ -68,7 +74,18 @@ impl Import {
     pub async fn run(self, client: &Client) -> Result<SpecDetail> {
         let project_id = project::find(client, &self.project).await?.id;
         let files = read(&self.path)?;
-        Ok(client.spec_import(&ImportSpec { project_id, title: self.title, files }).await?)
+        fetched(client, &ImportSpec { project_id, title: self.title, files }).await
+    }
+}
+
+/// Comes back while the server has yet to fetch the repository.
+async fn fetched(client: &Client, spec: &ImportSpec) -> Result<SpecDetail> {
+    let give_up = Instant::now() + FETCH_MAX;
+    loop {
+        match client.spec_import(spec).await {
+            Err(error) if error.code() == Some(NOT_FETCHED) && Instant::now() < give_up => sleep(PAUSE).await,
+            done => return Ok(done?),
+        }
     }
 }
 

@@ -4,10 +4,13 @@ mod exchange;
 mod whole;
 
 use anyhow::Result;
-use omoi_client::SpecQuery;
+use omoi_client::{Client, SpecQuery};
 use omoi_protocol::{
     SpecFlow, SpecId, SpecPhase, SpecStatus,
-    spec::{ApprovePhase, ExecuteSpec, NewSpec, RequestChanges, SpecDetail, SpecSummary},
+    spec::{
+        ApprovePhase, ExecuteSpec, NewSpec, PhaseAttempt, PhaseDetail, RequestChanges, SpecCoverage,
+        SpecDetail, SpecSummary,
+    },
 };
 use omoi_server::clock::Clock;
 
@@ -151,58 +154,17 @@ impl Args {
                     Some(wanted) => Some(project::find(&client, wanted).await?.id),
                     None => None,
                 };
-                let fetch = async |size, cursor| {
-                    let project_id = project_id.clone();
-                    let query =
-                        SpecQuery { project_id, status, archived: Some(archived), limit: Some(size), cursor };
-                    client.spec_list(&query).await
-                };
-                let page = collect(limit.get(), fetch).await?;
-                cx.out.answer(&page, |style| {
-                    let header = ["id", "status", "phase", "flow", "score", "cost", "updated", "title"];
-                    page.items.iter().fold(Table::new(style, &header), row).render()
-                })?;
-                limit.tell(cx, &page);
-                Ok(())
+                let query =
+                    SpecQuery { project_id, status, archived: Some(archived), ..SpecQuery::default() };
+                list(cx, &client, &query, &limit).await
             }
             Verb::Show { id, phase: Some(phase), .. } => {
                 let shown = client.spec_phase(&id, phase).await?;
-                cx.out.answer(&shown, |_| {
-                    let found = shown
-                        .attempt
-                        .findings
-                        .iter()
-                        .map(|one| format!("\n{} at {}: {}", one.severity, one.at, one.text));
-                    let said = shown
-                        .comments
-                        .iter()
-                        .map(|one| format!("\n{} by {}: {}", one.decision, one.actor, one.comment));
-                    let score =
-                        shown.attempt.score.map(|score| format!(", score {score:.2}")).unwrap_or_default();
-                    let head =
-                        format!("{phase}, attempt {}: {}{score}", shown.attempt.attempt, shown.attempt.state);
-                    let rest: String = found.chain(said).collect();
-                    format!(
-                        "{head}{rest}\n\n{}",
-                        shown.markdown.as_deref().unwrap_or("It has put out nothing yet.")
-                    )
-                })
+                cx.out.answer(&shown, |_| show_phase(&shown))
             }
             Verb::Show { id, coverage: true, .. } => {
                 let coverage = client.spec_coverage(&id).await?;
-                cx.out.answer(&coverage, |style| {
-                    let header = ["requirement", "status", "tasks", "title"];
-                    let table = coverage.rows.iter().fold(Table::new(style, &header), |table, row| {
-                        let tasks: Vec<&str> = row.tasks.iter().map(|task| task.key.as_str()).collect();
-                        table.row([
-                            row.requirement.as_str().into(),
-                            row.status.as_str().into(),
-                            tasks.join(" ").into(),
-                            row.title.as_str().into(),
-                        ])
-                    });
-                    format!("{}\n{} % proven", table.render().trim_end(), coverage.proven_percent)
-                })
+                cx.out.answer(&coverage, |style| show_coverage(style, &coverage))
             }
             Verb::Show { id, .. } => {
                 let spec = client.spec_get(&id).await?;
@@ -236,6 +198,45 @@ impl Args {
             }
         }
     }
+}
+
+async fn list(cx: &Context, client: &Client, query: &SpecQuery, limit: &Limit) -> Result<()> {
+    let fetch = async |size, cursor| {
+        client.spec_list(&SpecQuery { limit: Some(size), cursor, ..query.clone() }).await
+    };
+    let page = collect(limit.get(), fetch).await?;
+    cx.out.answer(&page, |style| {
+        let header = ["id", "status", "phase", "flow", "score", "cost", "updated", "title"];
+        page.items.iter().fold(Table::new(style, &header), row).render()
+    })?;
+    limit.tell(cx, &page);
+    Ok(())
+}
+
+/// What a phase came to, what was found in it and what was said of it.
+fn show_phase(shown: &PhaseDetail) -> String {
+    let PhaseAttempt { phase, attempt, state, score, findings, .. } = &shown.attempt;
+    let score = score.map(|score| format!(", score {score:.2}")).unwrap_or_default();
+    let found = findings.iter().map(|one| format!("\n{} at {}: {}", one.severity, one.at, one.text));
+    let comments = shown.comments.iter();
+    let said = comments.map(|one| format!("\n{} by {}: {}", one.decision, one.actor, one.comment));
+    let rest: String = found.chain(said).collect();
+    let output = shown.markdown.as_deref().unwrap_or("It has put out nothing yet.");
+    format!("{phase}, attempt {attempt}: {state}{score}{rest}\n\n{output}")
+}
+
+fn show_coverage(style: Style, coverage: &SpecCoverage) -> String {
+    let header = ["requirement", "status", "tasks", "title"];
+    let table = coverage.rows.iter().fold(Table::new(style, &header), |table, row| {
+        let tasks: Vec<&str> = row.tasks.iter().map(|task| task.key.as_str()).collect();
+        table.row([
+            row.requirement.as_str().into(),
+            row.status.as_str().into(),
+            tasks.join(" ").into(),
+            row.title.as_str().into(),
+        ])
+    });
+    format!("{}\n{} % proven", table.render().trim_end(), coverage.proven_percent)
 }
 
 fn row(table: Table, row: &SpecSummary) -> Table {

@@ -159,6 +159,39 @@ fn projects_tickets_and_tasks_are_made_listed_and_shown() {
 }
 
 #[test]
+fn events_are_followed_from_none_on_and_through_a_restart() {
+    let dir = Dir::new();
+    let served = Served::start_api(&dir);
+    let attached = served.omoi(&["sandbox", "attach", "--id", "sbx-a", "--json"]).json();
+    let worker = served.worker("sbx-a", attached["token"].as_str().unwrap());
+    let mut follower = served.spawn(&["sandbox", "events", "sbx-a", "--follow"]);
+    worker.post("agent.started", json!({ "task": "Fix it" }));
+    assert!(follower.line().contains("agent.started"));
+    let served = served.restart();
+    worker.at(&served).post("agent.completed", json!({}));
+    assert!(follower.line().contains("agent.completed"));
+    served.omoi(&["sandbox", "terminate", "sbx-a"]).ok();
+    assert_eq!(follower.finish().code, 0, "it ends with the sandbox");
+}
+
+#[test]
+fn removed_projects_take_no_room_in_a_list() {
+    let dir = Dir::new();
+    let served = Served::start_api(&dir);
+    for name in ["kept", "old", "older"] {
+        served.omoi(&["project", "create", name]).ok();
+    }
+    for name in ["old", "older"] {
+        served.omoi(&["project", "remove", name]).ok();
+    }
+    let listed = |more: &[&str]| {
+        let page = served.omoi(&[&["project", "list", "--limit", "1", "--json"], more].concat()).json();
+        page["items"][0]["name"].as_str().map(str::to_owned)
+    };
+    assert_eq!((listed(&[]).as_deref(), listed(&["--all"]).as_deref()), (Some("kept"), Some("older")));
+}
+
+#[test]
 fn a_sandbox_is_attached_watched_steered_compared_and_pruned() {
     let dir = Dir::new();
     let served = Served::start(&dir);

@@ -39,6 +39,7 @@ fn a_layer_that_is_missing_refuses_by_its_name_and_leaves_nothing() {
         Layer::PidsLimit,
         Layer::Seccomp,
         Layer::NoNewPrivs,
+        Layer::Capabilities,
     ] {
         let mut plan = place.plan();
         plan.deny = vec![layer];

@@ -4,7 +4,8 @@
 
 use std::{fmt::Display, path::PathBuf, str::FromStr, time::Duration};
 
-use omoi_protocol::ProviderKind;
+use omoi_launcher::Layer;
+use omoi_protocol::{ProviderKind, launch::Resources};
 use secrecy::SecretString;
 use tracing_subscriber::EnvFilter;
 
@@ -93,6 +94,25 @@ pub const JSON_DEPTH: Form<usize> = Form {
     kind: Kind::Plain,
 };
 
+pub const MEMORY_GB: Form<u32> = Form {
+    accepts: "a whole number of GiB from 1 to 8",
+    parse: |text| parse_up_to(Resources::CAP.memory_gb, text),
+    show: u32::to_string,
+    kind: Kind::Plain,
+};
+
+pub const CPU: Form<u32> = Form {
+    accepts: "a whole number from 1 to 4",
+    parse: |text| parse_up_to(Resources::CAP.cpu, text),
+    ..MEMORY_GB
+};
+
+pub const DISK_GB: Form<u32> = Form {
+    accepts: "a whole number of GiB from 1 to 10",
+    parse: |text| parse_up_to(Resources::CAP.disk_gb, text),
+    ..MEMORY_GB
+};
+
 pub const PATH: Form<PathBuf> = Form {
     accepts: "a path (and ~/ needs HOME to be set)",
     parse: |text| (!text.is_empty() && !text.starts_with('~')).then(|| text.into()),
@@ -139,9 +159,10 @@ pub const SWITCH: Form<bool> = Form {
     kind: Kind::Plain,
 };
 
+/// The other providers have a word and nobody who makes sandboxes there: one that is asked for is refused.
 pub const PROVIDER: Form<ProviderKind> = Form {
-    accepts: "a provider: local, docker, daytona or kubernetes",
-    parse: |text| text.parse().ok().filter(|kind| *kind != ProviderKind::External),
+    accepts: "a provider that sandboxes can be made at, of which there is one: local",
+    parse: |text| text.parse().ok().filter(|kind| *kind == ProviderKind::Local),
     show: ProviderKind::to_string,
     kind: Kind::Plain,
 };
@@ -202,6 +223,15 @@ pub const HOSTS: Form<Vec<String>> = Form {
     kind: Kind::List,
 };
 
+pub const LAYERS: Form<Vec<Layer>> = Form {
+    accepts: "a list of layers of isolation such as seccomp or network_namespace; `omoi doctor` names them all",
+    parse: |text| {
+        parse_list(text, |name| Layer::named(&name.to_ascii_lowercase()).filter(|layer| layer.isolates()))
+    },
+    show: |layers| layers.iter().map(Layer::to_string).collect::<Vec<_>>().join(","),
+    kind: Kind::List,
+};
+
 pub const ORIGINS: Form<Vec<String>> = Form {
     accepts: "a list of origins such as https://omoi.example",
     parse: |text| parse_list(text, |origin| parse_url(origin).filter(|url| url.matches('/').count() == 2)),
@@ -243,6 +273,10 @@ pub const fn count_or_zero<T: TryFrom<u32> + Display>() -> Form<T> {
 
 fn parse_count(text: &str) -> Option<u32> {
     text.parse().ok().filter(|&count| count <= COUNT_MAX)
+}
+
+fn parse_up_to(max: u32, text: &str) -> Option<u32> {
+    text.parse().ok().filter(|count| (1..=max).contains(count))
 }
 
 pub fn parse_duration(text: &str) -> Option<Duration> {
@@ -367,6 +401,29 @@ mod tests {
         assert_eq!((count::<usize>().parse)("1000000001"), None);
         assert_eq!((JSON_DEPTH.parse)("128"), None);
         assert_eq!((BOOST.parse)("0.9"), None);
+    }
+
+    #[test]
+    fn what_a_sandbox_may_have_is_said_as_it_is_held() {
+        let Resources { memory_gb, cpu, disk_gb } = Resources::CAP;
+        for (form, max) in [(MEMORY_GB, memory_gb), (CPU, cpu), (DISK_GB, disk_gb)] {
+            assert!(form.accepts.ends_with(&format!("from 1 to {max}")), "{}", form.accepts);
+            assert_eq!((form.parse)(&max.to_string()), Some(max));
+            assert_eq!((form.parse)(&(max + 1).to_string()), None);
+            assert_eq!((form.parse)("0"), None);
+        }
+    }
+
+    #[test]
+    fn layers_are_known_by_their_names_and_steps_are_none() {
+        assert_eq!(
+            (LAYERS.parse)("seccomp, Network_Namespace"),
+            Some(vec![Layer::Seccomp, Layer::NetworkNamespace])
+        );
+        for text in ["secomp", "seccomp,landlok", "command", "omoi.example"] {
+            assert_eq!((LAYERS.parse)(text), None, "{text}");
+        }
+        assert_eq!((LAYERS.show)(&vec![Layer::IdRanges, Layer::Overlay]), "id_ranges,overlay");
     }
 
     #[test]

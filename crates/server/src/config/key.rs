@@ -3,6 +3,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use omoi_launcher::Layer;
 use omoi_protocol::ProviderKind;
 use secrecy::SecretString;
 
@@ -130,7 +131,7 @@ config! {
         role: ServerRole, ServerRole::FORM, "all", ["OMOI_ROLE"];
         /// Host names that requests may be addressed to, besides localhost and the listen address.
         allowed_hosts: Vec<String>, HOSTS, "", ["OMOI_ALLOWED_HOSTS"];
-        /// Origins of web pages, besides the server's own, that may call the API.
+        /// Origins of web pages, besides the server's own, that may call the API with a token.
         allowed_origins: Vec<String>, ORIGINS, "", ["OMOI_ALLOWED_ORIGINS"];
         /// Address under which workers and people reach the server; empty: the listen address.
         public_url: Option<String>, URL, "", ["OMOI_PUBLIC_URL", "CALLBACK_URL"];
@@ -209,17 +210,17 @@ config! {
 
     /// Sandboxes that this server makes.
     sandbox: Sandbox {
-        /// Where they are made, when nobody asks for another place: local is this machine.
+        /// Where they are made: local is this machine.
         provider: ProviderKind, PROVIDER, "local", ["OMOI_SANDBOX_PROVIDER"];
-        /// Memory of one, in GiB; at most 8.
-        memory_gb: u32, count(), "4", ["OMOI_SANDBOX_MEMORY_GB", "SANDBOX_MEMORY_GB"];
-        /// Processors of one; at most 4.
-        cpu: u32, count(), "2", ["OMOI_SANDBOX_CPU", "SANDBOX_CPU"];
-        /// Disk of one, in GiB; at most 10.
-        disk_gb: u32, count(), "8", ["OMOI_SANDBOX_DISK_GB", "SANDBOX_DISK_GB"];
+        /// Memory of one, in GiB, where neither who asks for it nor the project says; at most 8.
+        memory_gb: u32, MEMORY_GB, "4", ["OMOI_SANDBOX_MEMORY_GB", "SANDBOX_MEMORY_GB"];
+        /// Processors of one, likewise; at most 4.
+        cpu: u32, CPU, "2", ["OMOI_SANDBOX_CPU", "SANDBOX_CPU"];
+        /// Disk of one, in GiB, likewise; at most 10.
+        disk_gb: u32, DISK_GB, "8", ["OMOI_SANDBOX_DISK_GB", "SANDBOX_DISK_GB"];
         /// Image of `omoi image list`; empty: the system directories of the machine, read-only.
         image: Option<String>, TEXT, "", ["OMOI_SANDBOX_IMAGE", "SANDBOX_IMAGE"];
-        /// Preferred to the image by providers that have snapshots.
+        /// Preferred to the image by providers that have snapshots; local has none.
         snapshot: Option<String>, TEXT, "", ["OMOI_SANDBOX_SNAPSHOT", "SANDBOX_SNAPSHOT"];
         /// Processes and threads of one.
         pids_max: u32, count(), "2048", ["OMOI_SANDBOX_PIDS_MAX"];
@@ -234,7 +235,7 @@ config! {
         /// Refuses to run where the kernel cannot cap the disk.
         require_disk_cap: bool, SWITCH, "false", ["OMOI_SANDBOX_REQUIRE_DISK_CAP"];
         /// Layers of isolation that count as missing, to see what then happens; see `omoi doctor`.
-        deny_layers: Vec<String>, HOSTS, "", ["OMOI_SANDBOX_DENY_LAYERS"];
+        deny_layers: Vec<Layer>, LAYERS, "", ["OMOI_SANDBOX_DENY_LAYERS"];
         /// How long a worker may take to end once it is asked to; five seconds of it are left to the sandbox itself.
         stop_grace: Duration, DELAY, "25s", ["OMOI_SANDBOX_STOP_GRACE"];
         /// Sandboxes that are made, or removed, at the same time.

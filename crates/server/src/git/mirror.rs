@@ -105,6 +105,11 @@ impl Mirrors {
         self.dir.join(format!("{project}.git"))
     }
 
+    /// See `wanted.rs`.
+    pub(super) fn wanted_dir(&self) -> PathBuf {
+        self.dir.join("wanted")
+    }
+
     /// The mirror's directory, of a project that was fetched before.
     pub fn existing(&self, project: &ProjectId) -> Result<PathBuf, Error> {
         let path = self.path(project);

@@ -12,6 +12,7 @@ mod merge;
 mod mirror;
 mod publish;
 mod trial;
+mod wanted;
 
 pub use checkout::{Checkouts, Swept};
 pub use command::{Call, Failure, Git, Running, bounded, tail};
@@ -19,3 +20,4 @@ pub use error::Error;
 pub use file::{Hold, Lock};
 pub use merge::Merge;
 pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};
+pub use remote::Remote;

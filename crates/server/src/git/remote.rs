@@ -40,10 +40,20 @@ impl Remote {
         let text = text.trim();
         transport(text)
             .map(|transport| Self { address: text.to_owned(), transport })
-            .map_err(|problem| Error::Address { address: super::command::without_passwords(text), problem })
+            .map_err(|problem| Error::Address { address: without_user(text), problem })
     }
 }
 
+/// Whatever stands before the last `@` may hold a secret, also where it is not written as it should be.
+fn without_user(text: &str) -> String {
+    let Some((_, host)) = text.rsplit_once('@') else { return text.to_owned() };
+    match text.split_once("://") {
+        Some((scheme, _)) => format!("{scheme}://***@{host}"),
+        None => format!("***@{host}"),
+    }
+}
+
+const PASSWORD: &str = "holds a user name or password; take it out, and set git.token where one is needed";
 const FORMS: &str = "is none that can be fetched from; write https://HOST/PATH, ssh://USER@HOST/PATH, \
                      USER@HOST:PATH, git://HOST/PATH, or an absolute path of this machine";
 
@@ -69,9 +79,10 @@ fn transport(text: &str) -> Result<Transport, &'static str> {
         {
             Err("names no host")
         }
-        "https" | "http" | "git" if !user.is_empty() => {
-            Err("holds a user name or password; take it out, and set git.token where one is needed")
-        }
+        // A slash in a password ends what stands for the host, and the password is where a port would be.
+        "https" | "http" | "ssh" | "git" if !host_ends_well(host) && rest.contains('@') => Err(PASSWORD),
+        "https" | "http" | "ssh" | "git" if !host_ends_well(host) => Err("names a port that is no number"),
+        "https" | "http" | "git" if !user.is_empty() => Err(PASSWORD),
         "ssh" if user.contains(':') => Err("holds a password; take it out and use a key of SSH"),
         "https" => Ok(Transport::Https { host: name.to_ascii_lowercase() }),
         "http" => Ok(Transport::Http),
@@ -85,12 +96,24 @@ fn transport(text: &str) -> Result<Transport, &'static str> {
 fn scp_like(text: &str) -> Result<Transport, &'static str> {
     let (authority, path) = text.split_once(':').ok_or(FORMS)?;
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    if path.split('/').next().is_some_and(|first| first.contains('@')) {
+        return Err(PASSWORD);
+    }
     let plain = |text: &str| !text.is_empty() && !text.starts_with('-') && !text.contains('/');
     if plain(authority) && plain(host) && !path.is_empty() && !path.starts_with('-') {
         Ok(Transport::Ssh)
     } else {
         Err(FORMS)
     }
+}
+
+/// With a port in digits, or without one.
+fn host_ends_well(host: &str) -> bool {
+    let behind = match host.strip_prefix('[') {
+        Some(v6) => v6.split_once(']').map_or("", |(_, behind)| behind),
+        None => host,
+    };
+    behind.split_once(':').is_none_or(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Without the port.
@@ -137,6 +160,7 @@ mod tests {
             "file://a",
             "https://",
             "https:///a",
+            "https://host:port/a",
             "ssh://-oProxyCommand=x/a",
             "ssh://-x@host/a",
             "-x@host:a",
@@ -148,7 +172,15 @@ mod tests {
             let trimmed_is_fine = text.ends_with('\n');
             assert_eq!(Remote::parse(text).is_ok(), trimmed_is_fine, "{text:?}");
         }
-        for text in ["https://me:hidden@host/a", "https://hidden@host/a", "ssh://me:hidden@host/a"] {
+        for text in [
+            "https://me:hidden@host/a",
+            "https://hidden@host/a",
+            "ssh://me:hidden@host/a",
+            "https://me:hidden/hidden@host/a",
+            "https://me:hid/hidden@host/a",
+            "me:hidden@host/a",
+            "me:hidden@host:a",
+        ] {
             let refusal = Remote::parse(text).unwrap_err().to_string();
             assert!(!refusal.contains("hidden") && refusal.contains("take it out"), "{refusal}");
         }

@@ -10,7 +10,7 @@ use omoi_protocol::{
     collaboration::NewTelling,
     diagnosis::Acceptance,
     guardian::{ApproveIntervention, DismissIntervention, NewNudge, PutPolicy, TryPolicy},
-    launch::PlainEnv,
+    launch::{PlainEnv, Resources},
     message::{MessageReport, NewMessage},
     project::{NewProject, ProjectPatch},
     result::NewResult,
@@ -29,9 +29,12 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::domain::{
-    agent, author, budget, check, collaboration, diagnosis::PROPOSALS_MAX, dispatch, egress::Settings, graph,
-    limit, spec_course,
+use crate::{
+    domain::{
+        agent, author, budget, check, collaboration, diagnosis::PROPOSALS_MAX, dispatch, egress::Settings,
+        graph, limit, spec_course,
+    },
+    git::Remote,
 };
 
 pub trait Valid {
@@ -77,6 +80,22 @@ fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String>
 
 const SETUP_BYTES_MAX: usize = 20_000;
 
+/// What one sandbox may have.
+const SIZES: [(&str, i64); 3] = [
+    ("memory_gb", Resources::CAP.memory_gb as i64),
+    ("cpu", Resources::CAP.cpu as i64),
+    ("disk_gb", Resources::CAP.disk_gb as i64),
+];
+
+/// Sandboxes are made on this machine alone. One that is wanted elsewhere is refused and not quietly made here.
+fn provider(field: &str, named: Option<&Value>) -> Result<(), String> {
+    match named {
+        None | Some(Value::Null) => Ok(()),
+        Some(name) if name == ProviderKind::Local.as_str() => Ok(()),
+        Some(name) => Err(format!("{field} is {name}; sandboxes can be made at \"local\" alone")),
+    }
+}
+
 /// What a project's settings say of the sandboxes themselves. One that cannot be read would drop the others at launch.
 fn places(settings: &Map<String, Value>) -> Result<(), String> {
     let given = |name: &str| settings.get(name).filter(|value| !value.is_null());
@@ -92,9 +111,11 @@ fn places(settings: &Map<String, Value>) -> Result<(), String> {
     {
         return Err("settings.image must be the name of an image".to_owned());
     }
-    for name in ["memory_gb", "cpu", "disk_gb"] {
-        if given(name).is_some_and(|size| !size.as_u64().is_some_and(|size| (1..=1024).contains(&size))) {
-            return Err(format!("settings.{name} must be a whole number from 1 to 1024"));
+    for (name, max) in SIZES {
+        if let Some(size) = given(name)
+            && !size.as_i64().is_some_and(|size| (1..=max).contains(&size))
+        {
+            return Err(format!("settings.{name} is {size}; it must be a whole number from 1 to {max}"));
         }
     }
     match given("env") {
@@ -106,6 +127,7 @@ fn places(settings: &Map<String, Value>) -> Result<(), String> {
 /// What a project's settings say of the network, of its agent and of money must be readable.
 fn settings(settings: &Map<String, Value>) -> Result<(), String> {
     Settings::parse(settings).map_err(|error| error.to_string())?;
+    provider("settings.provider", settings.get("provider"))?;
     places(settings)?;
     dispatch::check("settings", settings)?;
     agent::check("settings", settings)?;
@@ -118,6 +140,7 @@ fn settings(settings: &Map<String, Value>) -> Result<(), String> {
 
 /// And so must what a task says of its agent, of its limits and of money.
 fn execution(config: &Map<String, Value>) -> Result<(), String> {
+    provider("execution_config.provider", config.get("provider"))?;
     dispatch::check("execution_config", config)?;
     agent::check("execution_config", config)?;
     agent::check_task(config)?;
@@ -127,11 +150,20 @@ fn execution(config: &Map<String, Value>) -> Result<(), String> {
     budget::check(config)
 }
 
+/// An address that could be fetched from, or none. One with a password would show it to everybody who sees the project.
+fn repository(url: &str) -> Result<(), String> {
+    text("repository_url", url, 0, 2_000)?;
+    if url.is_empty() {
+        return Ok(());
+    }
+    Remote::parse(url).map(drop).map_err(|error| format!("repository_url: {error}"))
+}
+
 impl Valid for NewProject {
     fn check(&self) -> Result<(), String> {
         text("name", &self.name, 1, 200)?;
         text("description", &self.description, 0, 20_000)?;
-        some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
+        self.repository_url.as_deref().map_or(Ok(()), repository)?;
         text("default_branch", &self.default_branch, 1, 200)?;
         range("max_concurrent", self.max_concurrent, 0, 10_000)?;
         settings(&self.settings)
@@ -142,7 +174,7 @@ impl Valid for ProjectPatch {
     fn check(&self) -> Result<(), String> {
         some("name", self.name.as_ref(), 1, 200)?;
         some("description", self.description.as_ref(), 0, 20_000)?;
-        some("repository_url", self.repository_url.as_ref(), 0, 2_000)?;
+        self.repository_url.as_deref().map_or(Ok(()), repository)?;
         some("default_branch", self.default_branch.as_ref(), 1, 200)?;
         range("max_concurrent", self.max_concurrent.flatten(), 0, 10_000)?;
         self.settings.as_ref().map_or(Ok(()), settings)
@@ -299,15 +331,13 @@ impl Valid for AttachSandbox {
 
 impl Valid for NewSandbox {
     fn check(&self) -> Result<(), String> {
-        if !matches!(self.provider, None | Some(ProviderKind::Local)) {
-            return Err("provider: only local sandboxes are made here".to_owned());
-        }
+        provider("provider", self.provider.map(|kind| kind.as_str().into()).as_ref())?;
         argv("command", &self.command, 0)?;
         some("base", self.base.as_ref(), 1, 200)?;
         some("image", self.image.as_ref(), 1, 200)?;
         some("resume_session_id", self.resume_session_id.as_ref(), 1, SESSION_ID_CHARS_MAX)?;
-        for (name, size) in [("memory_gb", self.memory_gb), ("cpu", self.cpu), ("disk_gb", self.disk_gb)] {
-            range(name, size, 1, 1024)?;
+        for ((name, max), size) in SIZES.into_iter().zip([self.memory_gb, self.cpu, self.disk_gb]) {
+            range(name, size, 1, max)?;
         }
         range("timeout_seconds", self.timeout_seconds, 1, YEAR_SECONDS)?;
         labels(&self.labels)

@@ -1,15 +1,7 @@
 //! What every request passes first: where it is addressed to, who sent the page, a name for the log, and headers
 //! that keep browsers from doing more than they should.
 
-use std::{
-    net::IpAddr,
-    panic::AssertUnwindSafe,
-    sync::{
-        LazyLock,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Instant,
-};
+use std::{net::IpAddr, panic::AssertUnwindSafe, time::Instant};
 
 use axum::{
     extract::{MatchedPath, Request, State},
@@ -18,43 +10,70 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt;
+use tracing::{Instrument, field::Empty};
 
-use super::{Api, figures, problem::ApiError};
+use super::{
+    Api, figures,
+    origin::{self, Guest},
+    problem::ApiError,
+    request_id::{self, REQUEST_ID},
+};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const REQUEST_ID_CHARS_MAX: usize = 64;
 /// Headers that an answer gets here, and a few more.
 const HEADERS: usize = 12;
 
 pub async fn front(State(api): State<Api>, request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let id = request_id(request.headers());
+    let id = request_id::of(request.headers());
     let path = request.extensions().get::<MatchedPath>().cloned();
     let path = path.as_ref().map_or("unmatched", MatchedPath::as_str);
     let method = request.method().clone();
-    let mut response = match admissible(&api, request.headers(), request.uri()) {
-        Ok(()) => answer(request, next).await,
-        Err(refused) => refused.into_response(),
+    let admitted = admissible(&api, request.headers(), request.uri());
+    let (guest, mut response) = match admitted {
+        Ok(guest) => match guest.as_ref().and_then(|_| Guest::permission(&request)) {
+            Some(permission) => (guest, permission),
+            None => (guest, traced(&id, &method, path, answer(request, next)).await),
+        },
+        Err(refused) => (None, refused.into_response()),
     };
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         response = method_not_allowed(&method, path, response);
     }
     let status = response.status();
     harden(response.headers_mut(), &id);
-    figures::count(path, &method, status, started.elapsed());
-    if status.is_server_error() {
-        tracing::warn!(request.id = ?id, %method, path, status = status.as_u16(), "a request failed");
-    } else {
-        tracing::debug!(request.id = ?id, %method, path, status = status.as_u16(), "answered");
+    if let Some(guest) = guest {
+        guest.admit(response.headers_mut());
     }
+    figures::count(path, &method, status, started.elapsed());
+    let (id, status) = (request_id::text(&id), status.as_u16());
+    if response.status().is_server_error() {
+        tracing::warn!(request.id = id, %method, path, status, "a request failed");
+    } else {
+        tracing::debug!(request.id = id, %method, path, status, "answered");
+    }
+    response
+}
+
+/// Under its name, and in a span, which is made only where somebody looks: traces are exported, or the log shows `debug`.
+async fn traced(
+    id: &HeaderValue,
+    method: &Method,
+    path: &str,
+    answer: impl Future<Output = Response>,
+) -> Response {
+    let id_text = request_id::text(id);
+    let span = tracing::debug_span!("request", request.id = id_text, %method, path, status = Empty);
+    let response = request_id::under(id, answer).instrument(span.clone()).await;
+    span.record("status", response.status().as_u16());
     response
 }
 
 /// A panic is a defect of one request and must not end the connection that others may use.
 async fn answer(request: Request, next: Next) -> Response {
-    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|_| {
-        let detail = "the server made a mistake; its log says more under this request's X-Request-ID";
-        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail).into_response()
+    AssertUnwindSafe(next.run(request)).catch_unwind().await.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        ApiError::defect(text).into_response()
     })
 }
 
@@ -70,32 +89,15 @@ fn method_not_allowed(method: &Method, path: &str, mut refused: Response) -> Res
 }
 
 /// A page of another site can make a browser call a loopback server, but not under a name that is ours.
-fn admissible(api: &Api, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
-    let host = host_of(headers, uri);
+fn admissible(api: &Api, headers: &HeaderMap, uri: &Uri) -> Result<Option<Guest>, ApiError> {
+    let host = origin::host(headers, uri);
     if !api.is_own_host(name_of(host)) {
         let detail = format!(
             "the request is addressed to {host:?}; add the name to server.allowed_hosts if it is ours"
         );
         return Err(ApiError::new(StatusCode::MISDIRECTED_REQUEST, "host_refused", detail));
     }
-    let Some(origin) = foreign_origin(headers, uri) else { return Ok(()) };
-    if api.allowed_origins.iter().any(|allowed| allowed == origin) {
-        return Ok(());
-    }
-    let detail = format!("a page of {origin:?} may not call this server; see server.allowed_origins");
-    Err(ApiError::forbidden("origin_refused", detail))
-}
-
-/// The site whose page makes the request, if it says so and is not this server.
-pub fn foreign_origin<'a>(headers: &'a HeaderMap, uri: &Uri) -> Option<&'a str> {
-    let origin = headers.get(header::ORIGIN)?.to_str().unwrap_or_default();
-    let host = host_of(headers, uri);
-    let own = origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(host));
-    (!own).then_some(origin)
-}
-
-fn host_of<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> &'a str {
-    headers.get(header::HOST).and_then(|host| host.to_str().ok()).or(uri.host()).unwrap_or_default()
+    Guest::of(headers, uri, &api.allowed_origins)
 }
 
 /// Without the port.
@@ -110,24 +112,6 @@ fn name_of(host: &str) -> &str {
 pub fn is_numeric(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok()
 }
-
-fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let given = headers.get(REQUEST_ID).filter(|id| {
-        (1..=REQUEST_ID_CHARS_MAX).contains(&id.len())
-            && id.to_str().is_ok_and(|id| id.bytes().all(|b| b.is_ascii_graphic()))
-    });
-    given.cloned().unwrap_or_else(|| {
-        let bytes = NEXT_ID.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        HeaderValue::from_str(&crate::store::hex(&bytes)).unwrap_or(HeaderValue::from_static("none"))
-    })
-}
-
-/// From a random start on, so that the names of one run are not those of another.
-static NEXT_ID: LazyLock<AtomicU32> = LazyLock::new(|| {
-    let mut bytes = [0u8; 4];
-    let _ = getrandom::fill(&mut bytes);
-    AtomicU32::new(u32::from_be_bytes(bytes))
-});
 
 fn harden(headers: &mut HeaderMap, id: &HeaderValue) {
     headers.reserve(HEADERS);

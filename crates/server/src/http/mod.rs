@@ -10,6 +10,8 @@ mod page;
 pub(crate) mod auth;
 mod figures;
 mod front;
+mod origin;
+pub(crate) mod request_id;
 
 mod action;
 mod agent;
@@ -21,6 +23,7 @@ mod cost;
 mod diagnosis;
 mod egress;
 mod event;
+mod files;
 mod graph;
 mod guardian;
 mod health;
@@ -39,10 +42,9 @@ mod task;
 mod ticket;
 mod token;
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, middleware};
-use omoi_protocol::project::Project;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -100,33 +102,7 @@ impl std::ops::Deref for Api {
     }
 }
 
-/// How long a request may look into a repository.
-const LOOK_PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
-
 impl Shared {
-    /// The paths of a project's default branch, and its commit, as they were last fetched or as they are now.
-    async fn files(&self, project: &Project) -> ApiResult<(String, BTreeSet<String>)> {
-        let look = async {
-            let tip = match self.mirrors.default_tip(project).await {
-                Ok(tip) => tip,
-                Err(_) => self.mirrors.refresh(project).await?,
-            };
-            Ok((tip.to_string(), self.mirrors.files(&project.id, &tip).await?))
-        };
-        let unreadable =
-            |error: crate::git::Error| ApiError::invalid("repository_unreadable", error.to_string());
-        match tokio::time::timeout(LOOK_PATIENCE, look).await {
-            Ok(looked) => looked.map_err(unreadable),
-            Err(_) => {
-                let detail = format!(
-                    "the repository of project {} was not read within {LOOK_PATIENCE:?}; it is fetched with its first task, try then",
-                    project.name
-                );
-                Err(ApiError::invalid("repository_unreadable", detail))
-            }
-        }
-    }
-
     fn is_own_host(&self, name: &str) -> bool {
         front::is_numeric(name) || self.own_hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
     }

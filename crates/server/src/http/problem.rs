@@ -10,6 +10,7 @@ use axum::{
 use omoi_protocol::problem::{CONTENT_TYPE, Problem};
 use serde_json::{Map, Value as Json_, json};
 
+use super::request_id;
 use crate::store;
 
 pub type ApiResult<T> = Result<T, ApiError>;
@@ -46,6 +47,14 @@ impl ApiError {
 
     pub fn too_many(code: &str, detail: impl Into<String>, after: Duration) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, code, detail).retry_after(after)
+    }
+
+    /// What went wrong is for the log; the caller is told where to look for it.
+    pub fn defect(error: &str) -> Self {
+        let id = request_id::current();
+        tracing::error!(request.id = id, error, "a request failed through a defect of the server");
+        let detail = "the server made a mistake; its log says more under this request's X-Request-ID";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail)
     }
 
     fn fact(mut self, key: &str, value: Json_) -> Self {
@@ -121,15 +130,12 @@ impl From<store::Error> for ApiError {
             E::TooSoon { code, after, .. } => Self::too_many(code, text, after),
             E::Busy => Self::too_many("queue_full", format!("{text}; send it again in a moment"), SOON),
             E::Unavailable(cause) => {
-                tracing::warn!(%cause, "the database is not available");
+                let id = request_id::current();
+                tracing::warn!(request.id = id, %cause, "the database is not available");
                 let detail = "the database does not answer; send it again in a moment";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", detail).retry_after(SOON)
             }
-            E::Statement(_) | E::Corrupt { .. } => {
-                tracing::error!(error = %text, "a request failed through a defect of the server");
-                let detail = "the server made a mistake; its log says more under this request's X-Request-ID";
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", detail)
-            }
+            E::Statement(_) | E::Corrupt { .. } => Self::defect(&text),
         }
     }
 }

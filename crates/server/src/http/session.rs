@@ -20,7 +20,7 @@ use super::{
     Api,
     auth::{self, Caller, Secret},
     extract::Json,
-    front,
+    origin,
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
 };
@@ -47,7 +47,7 @@ pub fn cookie(headers: &HeaderMap) -> Option<&str> {
 /// Whether a request with a cookie comes from a page of this very server.
 pub fn from_own_page(parts: &Parts) -> ApiResult<()> {
     let refused = |detail: String| Err(ApiError::forbidden("csrf", detail));
-    if let Some(origin) = front::foreign_origin(&parts.headers, &parts.uri) {
+    if let Some(origin) = origin::foreign(&parts.headers, &parts.uri) {
         return refused(format!("a page of {origin:?} may not use the session of this server's pages"));
     }
     let only_reads = matches!(parts.method, Method::GET | Method::HEAD);

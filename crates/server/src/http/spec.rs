@@ -350,7 +350,8 @@ async fn export(
 /// Take in a spec that was written elsewhere
 ///
 /// A folder in the layout of Kiro or of spec-kit, or one JSON document. What it holds is judged like an agent's output; phases that
-/// wait for a person wait here as well.
+/// wait for a person wait here as well. A repository that was never fetched is fetched first: `repository_not_fetched` says when to
+/// come back.
 #[utoipa::path(post, path = "/api/v1/specs/import", request_body = ImportSpec, responses((status = 201, body = SpecDetail)), tag = "specs")]
 async fn import(
     State(api): State<Api>,

@@ -4,6 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// Runs a tick on a period and when woken, until stopped. A tick that fails is told of and runs again. After each there is
 /// at least a pause of `settle`, however often it is woken.
@@ -27,7 +28,7 @@ pub async fn every<F, R, E>(
             _ = interval.tick() => {}
             () = wake.notified() => {}
         }
-        match tick().await {
+        match tick().instrument(tracing::debug_span!("tick", name)).await {
             Ok(report) if report == R::default() => {}
             Ok(report) => tracing::info!(?report, "{name} did something"),
             Err(error) => tracing::warn!(%error, "{name} could not run"),

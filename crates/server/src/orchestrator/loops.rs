@@ -6,8 +6,8 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Advance, Conductor, Defaults, Diagnose, Dispatch, Guardian, Judge, Monitor, Parts, Places, Supervise,
-    every::every, overlaps, upkeep::attend,
+    Advance, Conductor, Defaults, Diagnose, Dispatch, Fetch, Guardian, Judge, Monitor, Parts, Places,
+    Supervise, every::every, overlaps, upkeep::attend,
 };
 use crate::{
     bus::Wakes, config::Config, domain::idle::Patience, gateway::model::Calls, store::Store, usual::Usual,
@@ -15,6 +15,7 @@ use crate::{
 
 const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
 const DISPATCH_PERIOD: Duration = Duration::from_secs(1);
+const FETCH_PERIOD: Duration = Duration::from_secs(1);
 const ADVANCE_PERIOD: Duration = Duration::from_secs(1);
 const JUDGE_PERIOD: Duration = Duration::from_secs(1);
 const PLACES_PERIOD: Duration = Duration::from_secs(1);
@@ -26,6 +27,7 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(60);
 pub struct Loops {
     store: Store,
     dispatch: Dispatch,
+    fetch: Fetch,
     advance: Advance,
     diagnose: Diagnose,
     places: Places,
@@ -54,6 +56,7 @@ impl Loops {
         let mirrors = parts.mirrors.clone();
         let dispatch = Dispatch::new(store.clone(), node.clone(), wakes.clone());
         let advance = Advance { store: store.clone(), node: node.clone(), mirrors: mirrors.clone() };
+        let fetch = Fetch { store: store.clone(), node: node.clone(), mirrors: mirrors.clone() };
         let diagnose = Diagnose { store: store.clone(), node: node.clone() };
         let supervise = config.supervise.enabled.then(|| {
             let patience = Patience::configured(&config.supervise);
@@ -79,6 +82,7 @@ impl Loops {
         Self {
             store,
             dispatch,
+            fetch,
             advance,
             diagnose,
             places,
@@ -95,6 +99,7 @@ impl Loops {
         let Self {
             store,
             dispatch,
+            fetch,
             advance,
             diagnose,
             places,
@@ -120,6 +125,7 @@ impl Loops {
         run.every("dispatch", DISPATCH_PERIOD, wakes.dispatch, dispatch, |it: Dispatch| async move {
             it.tick().await
         });
+        run.every("fetch", FETCH_PERIOD, never(), fetch, |it: Fetch| async move { it.tick().await });
         run.every(
             "advance",
             ADVANCE_PERIOD,

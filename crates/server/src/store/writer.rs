@@ -3,6 +3,7 @@
 //! a statement that fails, voids the batch; each of its items is then run alone.
 
 use tokio::sync::mpsc;
+use tracing::Instrument;
 
 use super::{
     Announce, Error, Tx,
@@ -42,7 +43,8 @@ impl Writer {
 
     pub async fn write(&self, tx: &mut Tx, mut batch: Vec<Item>) {
         metrics::histogram!("omoi_write_batch_items").record(batch.len() as f64);
-        match self.attempt(tx, &mut batch).await {
+        let span = tracing::debug_span!("write", items = batch.len());
+        match self.attempt(tx, &mut batch).instrument(span).await {
             Ok(()) => finish(batch, || Ok(())),
             Err(Error::Unavailable(why)) => finish(batch, || Err(Error::Unavailable(why.clone()))),
             Err(_) => self.write_each(tx, batch).await,

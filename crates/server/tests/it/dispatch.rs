@@ -107,6 +107,10 @@ on_both! {
         assert_eq!((&sandbox["task_id"], &sandbox["place"]), (&json!(shy), &json!("wanted")), "over the limit");
         app.post(&start, json!({})).await.refused(409, "task_held");
         app.post(&start, json!({ "task_id": forced })).await.refused(422, "validation_failed");
+        for body in [json!({ "provider": "docker" }), json!({ "provider": "external" }), json!({ "memory_gb": 9 }), json!({ "cpu": 5 }), json!({ "disk_gb": 11 })] {
+            app.post(&start, body).await.refused(422, "validation_failed");
+        }
+        app.patch(&format!("/api/v1/tasks/{shy}"), json!({ "execution_config": { "provider": "kubernetes" } })).await.refused(422, "validation_failed");
         app.post("/api/v1/tasks/task-none/start", json!({})).await.expect(404);
 
         app.patch(&format!("/api/v1/projects/{project}"), json!({ "settings": { "autonomous": "yes" } })).await.refused(422, "validation_failed");

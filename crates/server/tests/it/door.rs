@@ -261,6 +261,46 @@ on_both! {
         ])
         .await;
     }
+
+    async fn the_browser_of_an_allowed_page_is_told_so_and_no_other(app: App) {
+        let ask = |origin: &str| {
+            let asking = app.http.request(Method::OPTIONS, format!("{}/api/v1/projects", app.base));
+            asking.header("origin", origin).header("access-control-request-method", "POST")
+        };
+        let permission = answer(ask("https://OMOI.example")).await;
+        assert_eq!(permission.status, 204);
+        assert_eq!(permission.headers["access-control-allow-origin"], "https://OMOI.example");
+        let granted = |name: &str, wanted: &str| {
+            let value = permission.headers[name].to_str().unwrap();
+            assert!(value.split(", ").any(|one| one == wanted), "{name}: {value}");
+        };
+        for header in ["authorization", "content-type", "last-event-id"] {
+            granted("access-control-allow-headers", header);
+        }
+        for method in ["POST", "PATCH", "PUT", "DELETE"] {
+            granted("access-control-allow-methods", method);
+        }
+        let calls = [
+            (app.request(Method::GET, "/api/v1/whoami", &app.token), 200),
+            (app.request(Method::GET, "/api/v1/whoami", "wrong"), 401),
+        ];
+        for (call, status) in calls {
+            let told = answer(call.header("origin", "https://omoi.example")).await;
+            assert_eq!(told.status, status);
+            assert_eq!(told.headers["access-control-allow-origin"], "https://omoi.example");
+            assert_eq!(told.headers["vary"], "origin");
+            let exposed = told.headers["access-control-expose-headers"].to_str().unwrap();
+            assert!(exposed.contains("retry-after") && exposed.contains("x-request-id"), "{exposed}");
+            assert!(!told.headers.contains_key("access-control-allow-credentials"), "cookies stay at home");
+        }
+
+        let refused = answer(ask("https://evil.example")).await;
+        assert!(!refused.headers.contains_key("access-control-allow-origin"));
+        refused.refused(403, "origin_refused");
+        let own = answer(app.request(Method::GET, "/api/v1/whoami", &app.token).header("origin", &app.base)).await;
+        assert!(!own.headers.contains_key("access-control-allow-origin"));
+        answer(ask(&app.base)).await.refused(405, "method_not_allowed");
+    }
 }
 
 on_both! {

@@ -48,6 +48,7 @@ mod spec;
 mod spec_whole;
 mod supervise;
 mod task;
+mod telemetry;
 mod ticket;
 mod token;
 mod trajectory;

@@ -97,14 +97,39 @@ on_both! {
             json!({ "name": "x", "settings": [] }),
             json!({ "name": "x", "settings": { "setup": ["make"] } }),
             json!({ "name": "x", "settings": { "memory_gb": 0 } }),
+            json!({ "name": "x", "settings": { "memory_gb": 9 } }),
             json!({ "name": "x", "settings": { "cpu": "two" } }),
+            json!({ "name": "x", "settings": { "cpu": 5 } }),
+            json!({ "name": "x", "settings": { "disk_gb": 11 } }),
+            json!({ "name": "x", "settings": { "provider": "docker" } }),
+            json!({ "name": "x", "settings": { "provider": 1 } }),
             json!({ "name": "x", "settings": { "image": "" } }),
             json!({ "name": "x", "settings": { "env": { "API_KEY": "hidden" } } }),
             json!({ "name": "x", "settings": { "env": { "1": "x" } } }),
             json!({ "name": "x", "nmae": "y" }),
+            json!({ "name": "x", "repository_url": "relative/path" }),
+            json!({ "name": "x", "repository_url": "ext::sh -c x" }),
         ] {
             app.post("/api/v1/projects", body).await.refused(422, "validation_failed");
         }
         assert!(app.pages("/api/v1/projects", 10).await.is_empty());
+    }
+
+    async fn an_address_with_a_secret_is_neither_stored_nor_repeated(app: App) {
+        let project = app.project("parser").await;
+        let path = format!("/api/v1/projects/{project}");
+        for url in ["https://me:hidden@forge.example/a", "https://hidden@forge.example/a", "me:hidden@forge.example/a"] {
+            let made = app.post("/api/v1/projects", json!({ "name": "x", "repository_url": url })).await;
+            let changed = app.patch(&path, json!({ "repository_url": url })).await;
+            for refused in [made, changed] {
+                let detail = refused.refused(422, "validation_failed")["detail"].as_str().unwrap().to_owned();
+                assert!(detail.contains("repository_url") && !detail.contains("hidden"), "{detail}");
+            }
+        }
+        let trail = app.get("/api/v1/audit").await.expect(200).to_string();
+        assert!(!trail.contains("hidden"), "{trail}");
+        for url in ["https://forge.example/a.git", "git@forge.example:a.git", "/srv/a", ""] {
+            app.patch(&path, json!({ "repository_url": url })).await.expect(200);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use omoi_server::{
     git::Mirrors,
-    orchestrator::{advance, dispatch},
+    orchestrator::{advance, dispatch, fetch},
 };
 use serde_json::{Value, json};
 
@@ -51,6 +51,12 @@ impl<'a> Play<'a> {
         assert_eq!((&spec["status"], &spec["version"]), (&json!("draft"), &json!(1)));
         let mirrors = Mirrors::new(&app.config).unwrap();
         Self { app, id: text(&spec["id"]), project, mirrors, repository }
+    }
+
+    /// As the loop does what a request has asked for.
+    async fn fetched(&self) {
+        self.mirrors.want(&self.project.parse().unwrap()).await.unwrap();
+        assert_eq!(fetch(self.app.store(), &self.mirrors).await.unwrap().fetched, 1);
     }
 
     pub fn path(&self, rest: &str) -> String {
@@ -425,8 +431,37 @@ on_both! {
         }
     }
 
+    async fn an_import_fetches_nothing_but_asks_for_it(app: App) {
+        let play = Play::new(&app, json!({})).await;
+        let body = json!({ "project_id": play.project, "files": KIRO.into_iter().collect::<BTreeMap<_, _>>() });
+        let import = async || app.post("/api/v1/specs/import", body.clone()).await;
+        for _ in 0..2 {
+            let asked = import().await;
+            assert_eq!(asked.headers["retry-after"], "2");
+            asked.refused(503, "repository_not_fetched");
+        }
+        assert!(!play.mirrors.path(&play.project.parse().unwrap()).exists());
+        assert_eq!(fetch(app.store(), &play.mirrors).await.unwrap().fetched, 1);
+        import().await.expect(201);
+        assert_eq!(fetch(app.store(), &play.mirrors).await.unwrap(), Default::default());
+
+        let gone = json!({ "name": unique("project"), "repository_url": "/nonexistent/repository" });
+        let gone = text(&app.post("/api/v1/projects", gone).await.expect(201)["id"]);
+        let body = json!({ "project_id": gone, "files": body["files"] });
+        let import = async || app.post("/api/v1/specs/import", body.clone()).await;
+        import().await.refused(503, "repository_not_fetched");
+        assert_eq!(fetch(app.store(), &play.mirrors).await.unwrap().failed, 1);
+        let refused = import().await.refused(422, "repository_unreadable");
+        assert!(text(&refused["detail"]).contains("no repository is there"), "{refused}");
+        import().await.refused(503, "repository_not_fetched");
+        let none = app.project("none").await;
+        let body = json!({ "project_id": none, "files": body["files"] });
+        app.post("/api/v1/specs/import", body).await.refused(422, "repository_unreadable");
+    }
+
     async fn a_folder_that_was_written_by_hand_is_taken_in_and_judged(app: App) {
         let play = Play::new(&app, json!({})).await;
+        play.fetched().await;
         let files: BTreeMap<&str, &str> = KIRO.into_iter().collect();
         let body = json!({ "project_id": play.project, "files": files });
         let spec = app.post("/api/v1/specs/import", body).await.expect(201);

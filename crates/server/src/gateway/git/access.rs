@@ -13,7 +13,7 @@ use omoi_protocol::{ProjectId, project::Project, sandbox::Sandbox};
 
 use crate::{
     git,
-    http::{Api, ApiError, Caller, auth, bearer},
+    http::{Api, ApiError, Caller, auth, bearer, request_id},
     store::{self, Bearer},
 };
 
@@ -124,8 +124,9 @@ impl From<git::Error> for Refused {
         let status = match &error {
             git::Error::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
             git::Error::Io { .. } | git::Error::Git(_) => {
-                tracing::error!(%error, "Git failed a sandbox");
-                let detail = "the server could not do this; its log says why";
+                tracing::error!(request.id = request_id::current(), %error, "Git failed a sandbox");
+                let detail =
+                    "the server could not do this; its log says why under this request's X-Request-ID";
                 return Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail);
             }
             _ => StatusCode::CONFLICT,

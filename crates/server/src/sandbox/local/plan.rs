@@ -141,7 +141,7 @@ impl Local {
                 soft_limits: self.config.allow_soft_limits,
                 shared_id: self.config.allow_shared_id,
             },
-            deny: self.config.deny_layers.iter().filter_map(|name| layer(name)).collect(),
+            deny: self.config.deny_layers.clone(),
         })
     }
 
@@ -158,10 +158,6 @@ fn labels(launch: &LaunchSpec) -> BTreeMap<String, String> {
     let mut labels = launch.labels.clone();
     labels.insert(image::LABEL.to_owned(), launch.image.clone().unwrap_or_else(|| "host".to_owned()));
     labels
-}
-
-fn layer(name: &str) -> Option<omoi_launcher::Layer> {
-    serde_json::from_value(serde_json::Value::String(name.to_owned())).ok()
 }
 
 /// What the worker itself needs; the agent's environment is in the launch.

@@ -1,0 +1,63 @@
+//! Fetch: brings the repositories that requests wait for into their mirrors. Those of sandboxes are fetched with them.
+
+use futures_util::{StreamExt, stream};
+use omoi_protocol::ProjectId;
+
+use super::node::Node;
+use crate::{
+    git::{self, Mirrors},
+    store::{self, Store},
+};
+
+/// Repositories that are fetched at the same time.
+const AT_ONCE: usize = 4;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub fetched: usize,
+    pub failed: usize,
+}
+
+#[derive(Clone)]
+pub struct Fetch {
+    pub store: Store,
+    pub node: Node,
+    pub mirrors: Mirrors,
+}
+
+impl Fetch {
+    pub async fn tick(&self) -> Result<Report, git::Error> {
+        if !self.node.is_keeper() {
+            return Ok(Report::default());
+        }
+        fetch(&self.store, &self.mirrors).await
+    }
+}
+
+/// Fetches what is wanted, and says to whoever waits why it cannot be had.
+pub async fn fetch(store: &Store, mirrors: &Mirrors) -> Result<Report, git::Error> {
+    let wanted = mirrors.wanted().await?;
+    let fetches = stream::iter(wanted).map(|project| fetch_one(store, mirrors, project));
+    let done: Vec<Result<bool, git::Error>> = fetches.buffer_unordered(AT_ONCE).collect().await;
+    let mut report = Report::default();
+    for fetched in done {
+        if fetched? {
+            report.fetched += 1;
+        } else {
+            report.failed += 1;
+        }
+    }
+    Ok(report)
+}
+
+async fn fetch_one(store: &Store, mirrors: &Mirrors, id: ProjectId) -> Result<bool, git::Error> {
+    let failure = match store.project_get(&id).await {
+        Ok(project) => mirrors.refresh(&project).await.err().map(|error| error.to_string()),
+        Err(store::Error::NotFound { .. }) => None,
+        // It stays wanted until the store is back.
+        Err(_) => return Ok(false),
+    };
+    let fetched = failure.is_none();
+    mirrors.answer_wish(&id, failure).await?;
+    Ok(fetched)
+}
