@@ -14,6 +14,7 @@ mod front;
 mod action;
 mod agent;
 mod artifact;
+mod audit;
 mod collaboration;
 mod command;
 mod conductor;
@@ -31,6 +32,7 @@ mod openapi;
 mod pages;
 mod policy;
 mod project;
+mod result;
 mod route;
 mod sandbox;
 mod session;
@@ -134,7 +136,7 @@ impl Shared {
 
 /// All routes, noun by noun. Paths stand whole in each file: to nest routers would cost every request the rewriting of its
 /// address.
-const NOUNS: [fn() -> Routes; 25] = [
+const NOUNS: [fn() -> Routes; 27] = [
     health::sandbox_routes,
     sandbox::routes,
     command::routes,
@@ -150,10 +152,12 @@ const NOUNS: [fn() -> Routes; 25] = [
     task::routes,
     spec::routes,
     agent::routes,
+    result::routes,
     action::routes,
     diagnosis::routes,
     artifact::routes,
     token::routes,
+    audit::routes,
     session::routes,
     cost::routes,
     guardian::routes,
