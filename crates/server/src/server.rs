@@ -16,7 +16,7 @@ use crate::{
         model,
     },
     git::{self, Checkouts, Mirrors},
-    http,
+    http::{self, Gate},
     orchestrator::{Loops, Node, Parts},
     sandbox::local::{Local, Programs},
     store::{self, Store},
@@ -76,6 +76,8 @@ impl Server {
         let calls = model::Calls::start(&config, &store, library, &tracker, &stop)?;
 
         tracker.spawn(telemetry::tidy(stop.child_token()));
+        let gate = Arc::new(Gate::new(&config.limits));
+        tracker.spawn(gate.clone().tidy(stop.child_token()));
         tracker.spawn(bus.clone().pump(intake, store.clone(), config.live.coalesce, stop.child_token()));
         if store.is_shared() {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
@@ -88,6 +90,7 @@ impl Server {
                 address,
                 clock: clock.clone(),
                 store: store.clone(),
+                gate,
                 bus,
                 wake: wakes.places.clone(),
                 mirrors: mirrors.clone(),

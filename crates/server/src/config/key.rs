@@ -173,7 +173,7 @@ config! {
         requests_per_second: u32, count_or_zero(), "20000", ["OMOI_LIMITS_REQUESTS_PER_SECOND"];
         /// Requests of one token that may come at once.
         request_burst: u32, count(), "40000", ["OMOI_LIMITS_REQUEST_BURST"];
-        /// Requests with a wrong token per minute from one address.
+        /// Requests with a wrong token or an ended session per minute from one address.
         failed_logins_per_minute: u32, count(), "30", ["OMOI_LIMITS_FAILED_LOGINS_PER_MINUTE"];
         /// Open live streams.
         viewers_max: usize, count(), "4096", ["OMOI_LIMITS_VIEWERS_MAX"];

@@ -22,7 +22,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::{self, Caller, Secret},
+    auth::{Caller, Secret},
     extract::Query,
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
@@ -150,7 +150,6 @@ async fn ws_events(
     request: Request,
 ) -> ApiResult<Response> {
     let (mut parts, _) = request.into_parts();
-    let from = auth::address(&parts);
     let named = query.token.clone().map(Secret::Token);
     let secret = if parts.headers.contains_key(header::AUTHORIZATION) {
         Secret::of(&parts.headers).or(named)
@@ -163,8 +162,8 @@ async fn ws_events(
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &api).await.map_err(|bad| {
         ApiError::new(axum::http::StatusCode::BAD_REQUEST, "not_a_websocket", bad.body_text())
     })?;
-    let admitted = api.gate.admit_by(&api.store, secret.clone(), from, api.clock.now()).await;
-    match admitted.and_then(|bearer| Caller::new(bearer).viewer().map(|_| ())) {
+    let entered = api.enter(&parts.extensions, secret.clone()).await;
+    match entered.and_then(|bearer| Caller::new(bearer).viewer().map(|_| ())) {
         Ok(()) => {}
         Err(refused) if refused.blames_the_token() => {
             return Ok(upgrade.on_upgrade(async move |socket| turn_away(socket, refused.detail()).await));
@@ -226,7 +225,7 @@ impl Session {
     /// Whether what opened the stream has ended since.
     async fn is_unwelcome(&self) -> bool {
         match &self.secret {
-            Some(secret) => self.api.gate.has_ended(&self.api.store, secret, self.api.clock.now()).await,
+            Some(secret) => self.api.has_ended(secret).await,
             None => true,
         }
     }

@@ -7,9 +7,11 @@ pub(crate) mod extract;
 mod check;
 mod page;
 
-pub(crate) mod auth;
+mod auth;
 mod figures;
 mod front;
+mod gate;
+mod guess;
 
 mod action;
 mod agent;
@@ -57,10 +59,10 @@ use crate::{
     store::Store,
     usual::Usual,
 };
-use auth::Gate;
 use route::Routes;
 
-pub(crate) use auth::{Caller, bearer};
+pub(crate) use auth::{Caller, Secret, bearer};
+pub use gate::Gate;
 pub(crate) use problem::{ApiError, ApiResult};
 
 pub use openapi::openapi_json;
@@ -76,7 +78,7 @@ pub struct Shared {
     pub limits: config::Limits,
     pub live: config::Live,
     pub long_poll_max: Duration,
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
     pub viewers: Arc<Semaphore>,
     pub conductor: config::Conductor,
     pub judge: config::Judge,
@@ -171,6 +173,7 @@ pub struct Parts {
     pub address: SocketAddr,
     pub clock: Clock,
     pub store: Store,
+    pub gate: Arc<Gate>,
     pub bus: Bus,
     pub wake: Arc<Notify>,
     pub mirrors: Mirrors,
@@ -180,11 +183,11 @@ pub struct Parts {
 }
 
 pub fn router(config: Config, parts: Parts) -> Router {
-    let Parts { address, clock, store, bus, wake, mirrors, calls, usual, stop } = parts;
+    let Parts { address, clock, store, gate, bus, wake, mirrors, calls, usual, stop } = parts;
     let serves_api = config.server.role != ServerRole::Orchestrator;
     let own_hosts = own_hosts(&config, address);
     let api = Api(Arc::new(Shared {
-        gate: Gate::new(&config.limits),
+        gate,
         viewers: Arc::new(Semaphore::new(config.limits.viewers_max)),
         long_poll_max: config.message.long_poll_max,
         open_allowed: config.egress.open_allowed,

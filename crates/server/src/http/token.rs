@@ -56,7 +56,7 @@ async fn create(
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = TokenId, Path)), responses((status = 200, body = Token)), tag = "tokens")]
 async fn revoke(State(api): State<Api>, who: Caller, Path(id): Path<TokenId>) -> ApiResult<Answer<Token>> {
     let token = api.store.token_revoke(who.admin()?, &id).await?;
-    api.gate.forget();
+    api.gate.doubt_all();
     Ok(Answer(token))
 }
 
