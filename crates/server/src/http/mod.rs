@@ -12,6 +12,7 @@ mod figures;
 mod front;
 mod gate;
 mod guess;
+pub(crate) mod listen;
 
 mod action;
 mod agent;
