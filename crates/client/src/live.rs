@@ -29,8 +29,8 @@ pub struct LiveFilter {
 }
 
 impl Client {
-    /// What happens after position `since`, or from now on; without a position, a break before the first event may
-    /// lose some. Ends after its first error, which comes when the server refuses or cannot be reached for long.
+    /// What happens after position `since`, or from now on: from where the server says that the first connection began.
+    /// Ends after its first error, which comes when the server refuses or cannot be reached for long.
     pub fn stream(
         &self,
         filter: &LiveFilter,
@@ -103,13 +103,17 @@ impl Live {
         }
     }
 
-    /// Frames without an id are no events; one that was seen before a break is not shown again.
+    /// Every id moves the position on; only what is not named and has data is an event. One that was seen before a break
+    /// is not shown again.
     fn read(&mut self, frame: &Frame) -> Result<Option<LiveEvent>, Error> {
         let Some(position) = frame.id.as_ref().and_then(|id| id.parse::<i64>().ok()) else { return Ok(None) };
         if self.position.is_some_and(|seen| position <= seen) {
             return Ok(None);
         }
         self.position = Some(position);
+        if frame.event.is_some() || frame.data.is_empty() {
+            return Ok(None);
+        }
         let url = || self.client.url().to_owned();
         serde_json::from_str(&frame.data).map(Some).map_err(|source| Error::Unreadable { url: url(), source })
     }

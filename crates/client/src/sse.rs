@@ -5,6 +5,8 @@ pub(crate) const LINE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Frame {
+    /// None for what is not named, as events are not.
+    pub event: Option<String>,
     pub id: Option<String>,
     pub data: String,
 }
@@ -52,7 +54,8 @@ impl Parser {
         }
         if line.is_empty() {
             let frame = std::mem::take(&mut self.frame);
-            return std::mem::take(&mut self.has_data).then_some(frame);
+            let has_data = std::mem::take(&mut self.has_data);
+            return (has_data || frame.id.is_some()).then_some(frame);
         }
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -63,8 +66,9 @@ impl Parser {
                 }
                 self.frame.data.push_str(value);
             }
+            "event" => self.frame.event = Some(value.to_owned()),
             "id" => self.frame.id = Some(value.to_owned()),
-            // Comments keep the connection alive; the name of an event is in its data.
+            // Comments keep the connection alive.
             _ => {}
         }
         None
@@ -76,7 +80,11 @@ mod tests {
     use super::*;
 
     fn frame(id: Option<&str>, data: &str) -> Frame {
-        Frame { id: id.map(str::to_owned), data: data.to_owned() }
+        Frame { event: None, id: id.map(str::to_owned), data: data.to_owned() }
+    }
+
+    fn named(event: &str, frame: Frame) -> Frame {
+        Frame { event: Some(event.to_owned()), ..frame }
     }
 
     #[test]
@@ -88,7 +96,8 @@ mod tests {
             ("\u{feff}data: a\n\n", &[frame(None, "a")]),
             ("data: a\ndata:  b\ndata\n\n", &[frame(None, "a\n b\n")]),
             (": ping\n\n:\n\n", &[]),
-            ("event: x\nretry: 5\nid: 7\n\n", &[]),
+            ("event: x\nretry: 5\nid: 7\n\n", &[named("x", frame(Some("7"), ""))]),
+            (": ping\nid: 7\n\nevent: x\n\n", &[frame(Some("7"), "")]),
             ("data: {\"a\":\"b:c\"}\n\n", &[frame(None, "{\"a\":\"b:c\"}")]),
             ("data: not ended", &[]),
             ("data\n\n", &[frame(None, "")]),
@@ -103,7 +112,7 @@ mod tests {
         let text =
             ": hello\r\n\r\nid: 41\r\nevent: x\r\ndata: grüße 🦀\r\ndata: two\r\n\r\nid: 42\ndata: b\n\n";
         let whole = Parser::default().push(text.as_bytes()).unwrap();
-        assert_eq!(whole, [frame(Some("41"), "grüße 🦀\ntwo"), frame(Some("42"), "b")]);
+        assert_eq!(whole, [named("x", frame(Some("41"), "grüße 🦀\ntwo")), frame(Some("42"), "b")]);
         for size in 1..text.len() {
             let mut parser = Parser::default();
             let pieces = text.as_bytes().chunks(size);

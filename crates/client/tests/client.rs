@@ -228,7 +228,7 @@ fn frame(position: i64) -> String {
         "position": position, "event_type": "TASK_CREATED", "entity_type": "task", "entity_id": "task-1",
         "payload": {}, "timestamp": "2026-01-01T00:00:00Z",
     });
-    format!("id: {position}\nevent: TASK_CREATED\ndata: {data}\n\n")
+    format!("id: {position}\ndata: {data}\n\n")
 }
 
 #[tokio::test]
@@ -249,6 +249,24 @@ async fn a_stream_goes_on_where_it_broke_off() {
     assert_eq!(script.paths()[0], "GET /api/v1/stream?entity_ids=a%2Cb&since=3");
     let resumed_from: Vec<_> = (0..4).map(|at| script.header(at, "last-event-id").unwrap()).collect();
     assert_eq!(resumed_from, ["3", "5", "5", "6"]);
+}
+
+#[tokio::test]
+async fn a_stream_that_has_seen_no_event_goes_on_where_it_was_told_to_be() {
+    let hello = "event: hello\nid: 7\ndata: {\"type\":\"hello\",\"position\":7}\n\n".to_owned();
+    let bye = "event: bye\ndata: {\"type\":\"bye\",\"code\":1001,\"reason\":\"the server is stopping\"}\n\n";
+    let answers = [
+        frames(hello.clone()),
+        frames(format!("{hello}: ping\nid: 9\n\n{bye}")),
+        frames(frame(10)),
+        problem(401, "token_revoked", None),
+    ];
+    let (client, script) = Script::start(answers).await;
+    let seen: Vec<_> = client.stream(&LiveFilter::default(), None).collect().await;
+    let positions: Vec<_> = seen.iter().filter_map(|event| Some(event.as_ref().ok()?.position)).collect();
+    assert_eq!(positions, [10]);
+    let resumed_from: Vec<_> = (0..4).map(|at| script.header(at, "last-event-id")).collect();
+    assert_eq!(resumed_from, [None, Some("7".into()), Some("9".into()), Some("10".into())]);
 }
 
 #[tokio::test]

@@ -22,6 +22,19 @@ pub struct LiveEvent {
     pub timestamp: Timestamp,
 }
 
+/// What a viewer is told besides events. Whoever comes back with the last `position` heard as `since` misses nothing, even if
+/// its filters have let no event pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum LiveSign {
+    /// The first word: where the stream begins.
+    Hello { position: i64 },
+    /// The stream lives, and everything up to here has been looked through.
+    Ping { position: i64 },
+    /// The last word of an event stream; a WebSocket is closed with the same.
+    Bye { code: u16, reason: String },
+}
+
 /// What a viewer may say on the WebSocket to change its filters.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]

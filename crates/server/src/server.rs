@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
-use axum::serve::ListenerExt;
+use axum::extract::ConnectInfo;
 use tokio::{net::TcpListener, sync::Notify};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -16,7 +16,10 @@ use crate::{
         model,
     },
     git::{self, Checkouts, Mirrors},
-    http,
+    http::{
+        self, Gate,
+        listen::{Ending, HEAD_TIMEOUT, Listen},
+    },
     orchestrator::{Loops, Node, Parts},
     sandbox::local::{Local, Programs},
     store::{self, Store},
@@ -76,11 +79,14 @@ impl Server {
         let calls = model::Calls::start(&config, &store, library, &tracker, &stop)?;
 
         tracker.spawn(telemetry::tidy(stop.child_token()));
+        let gate = Arc::new(Gate::new(&config.limits));
+        tracker.spawn(gate.clone().tidy(stop.child_token()));
         tracker.spawn(bus.clone().pump(intake, store.clone(), config.live.coalesce, stop.child_token()));
         if store.is_shared() {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));
         }
         let grace = config.server.shutdown_grace;
+        let connections_max = config.limits.connections_max;
         let wakes = bus.wakes();
         let app = http::router(
             config.clone(),
@@ -88,6 +94,7 @@ impl Server {
                 address,
                 clock: clock.clone(),
                 store: store.clone(),
+                gate,
                 bus,
                 wake: wakes.places.clone(),
                 mirrors: mirrors.clone(),
@@ -108,20 +115,18 @@ impl Server {
         }
         // Shown once: so it is made last, when nothing else can fail.
         let first_token = store.token_create_first().await?.map(|created| created.secret);
-        let service = app.into_make_service_with_connect_info::<SocketAddr>();
-        let listener = listener.tap_io(|socket| {
-            // Small answers must not wait for more to send.
-            if let Err(error) = socket.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps its delay");
-            }
-        });
-        let stopping = stop.clone();
-        tracker.spawn(async move {
-            let served = axum::serve(listener, service).with_graceful_shutdown(stopping.cancelled_owned());
-            if let Err(error) = served.await {
-                tracing::error!(%error, "the server cannot go on");
-            }
-        });
+        let listen = Listen {
+            socket: listener,
+            connections_max,
+            head_timeout: HEAD_TIMEOUT,
+            app,
+            ending: Ending::Finish,
+            tracker: tracker.clone(),
+            stop: stop.child_token(),
+        };
+        tracker.spawn(listen.serve(|request, peer| {
+            request.insert(ConnectInfo(peer));
+        }));
         Ok(Self { address, first_token, store, stop, tracker, grace })
     }
 

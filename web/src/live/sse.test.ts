@@ -21,7 +21,7 @@ describe('server-sent events', () => {
     const text = ': hello\n\nid: 1\r\nevent: x\r\ndata: {"a":"é"}\r\n\r\ndata:two\ndata: lines\n\n'
     const bytes = new TextEncoder().encode(text)
     const expected = [
-      { event: 'x', data: '{"a":"é"}' },
+      { event: 'x', id: '1', data: '{"a":"é"}' },
       { event: 'message', data: 'two\nlines' },
     ]
     for (let size = 1; size <= bytes.length; size++) {
@@ -37,6 +37,13 @@ describe('server-sent events', () => {
   })
 
   test('of other fields and comments alone are none', async () => {
-    expect(await read([':\n\n', 'id: 5\n\n', 'retry: 10\n\n', 'nonsense\n\n'])).toEqual([])
+    expect(await read([':\n\n', 'event: x\n\n', 'retry: 10\n\n', 'nonsense\n\n'])).toEqual([])
+  })
+
+  test('may say no more than how far the stream has come', async () => {
+    expect(await read([': ping\nid: 5\n\n', 'data: a\n\n'])).toEqual([
+      { event: 'message', id: '5' },
+      { event: 'message', data: 'a' },
+    ])
   })
 })

@@ -1,6 +1,7 @@
 // Reads server-sent events from a byte stream: https://html.spec.whatwg.org/#event-stream-interpretation
 
-export type Frame = { event: string; data: string }
+/** `data` is absent where a frame only says how far the stream has come. */
+export type Frame = { event: string; id?: string; data?: string }
 
 /**
  * Yields each frame as its blank line arrives, and `null` for every chunk read, so that the reader can tell a quiet
@@ -11,6 +12,7 @@ export async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<
   const decoder = new TextDecoder()
   let rest = ''
   let event = ''
+  let id: string | undefined
   let data: string[] = []
   try {
     while (true) {
@@ -26,8 +28,12 @@ export async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<
       rest = last + rest.slice(whole.length)
       for (const line of lines) {
         if (line === '') {
-          if (data.length > 0) yield { event: event || 'message', data: data.join('\n') }
+          const frame: Frame = { event: event || 'message' }
+          if (id !== undefined) frame.id = id
+          if (data.length > 0) frame.data = data.join('\n')
+          if (frame.id !== undefined || frame.data !== undefined) yield frame
           event = ''
+          id = undefined
           data = []
           continue
         }
@@ -36,6 +42,7 @@ export async function* frames(body: ReadableStream<Uint8Array>): AsyncGenerator<
         const text = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '')
         if (field === 'data') data.push(text)
         else if (field === 'event') event = text
+        else if (field === 'id') id = text
       }
     }
   } finally {

@@ -61,6 +61,20 @@ describe('a stream', () => {
     expect(seen).toEqual([10, 20])
   })
 
+  test('that has seen no event comes back behind what it was told', async () => {
+    await start()
+    await server.last.send('event: hello\nid: 7\ndata: {"type":"hello","position":7}\n\n')
+    await server.last.cut()
+    await vi.advanceTimersByTimeAsync(500)
+    expect(server.last.since).toBe(7)
+    await server.last.send(': ping\nid: 9\n\nevent: bye\ndata: {"type":"bye","code":1001}\n\n')
+    await server.last.cut()
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(server.last.since).toBe(9)
+    await server.last.send(frame(liveEvent(1)))
+    expect(seen).toEqual([10])
+  })
+
   test('passes over what is not an event', async () => {
     await start()
     await server.last.send('data: {"type":"ping"}\n\ndata: not json\n\ndata: null\n\n: keep-alive\n\n')

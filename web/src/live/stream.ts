@@ -3,7 +3,7 @@
 
 import { asProblem, type Problem } from '../api/problem'
 import type { LiveEvent } from '../api/types'
-import { frames } from './sse'
+import { type Frame, frames } from './sse'
 
 const WAIT_MS_FIRST = 500
 const WAIT_MS_MAX = 15_000
@@ -54,10 +54,12 @@ async function run({ open, since, onEvent, onOpen, onState }: StreamOptions, end
       for await (const frame of frames(body)) {
         if (ended.aborted) return
         silence.heard()
-        const event = frame && parse(frame.data)
-        if (!event || (position !== undefined && event.position <= position)) continue
-        position = event.position
-        onEvent(event)
+        if (!frame) continue
+        const event = parse(frame)
+        const reached = event ? event.position : told(frame)
+        if (reached === undefined || (position !== undefined && reached <= position)) continue
+        position = reached
+        if (event) onEvent(event)
       }
       throw new TypeError('the stream ended')
     } catch (error) {
@@ -82,7 +84,14 @@ export function waitMs(failures: number, random = Math.random()): number {
   return Math.min(WAIT_MS_MAX, WAIT_MS_FIRST * 2 ** (failures - 1)) * (0.5 + random)
 }
 
-function parse(data: string): LiveEvent | undefined {
+/** How far the stream has come, where a frame says only that: its first one does, and its signs of life. */
+function told({ event, id, data }: Frame): number | undefined {
+  const says = event === 'hello' || (event === 'message' && data === undefined)
+  return says && id !== undefined && /^\d+$/.test(id) ? Number(id) : undefined
+}
+
+function parse({ event: name, data }: Frame): LiveEvent | undefined {
+  if (name !== 'message' || data === undefined) return undefined
   try {
     const event: unknown = JSON.parse(data)
     const isEvent = typeof event === 'object' && event !== null && 'position' in event

@@ -87,9 +87,12 @@ impl Reader {
     }
 }
 
-/// The event of a frame; comments keep the stream alive and hold none.
+/// The event of a frame; those that are named, and comments, hold none.
 pub fn parse(frame: &str) -> Option<Value> {
     let line = |field: &str| frame.lines().find_map(|line| line.strip_prefix(field));
+    if line("event: ").is_some() {
+        return None;
+    }
     let event: Value = serde_json::from_str(line("data: ")?).unwrap();
     assert_eq!(line("id: "), Some(event["position"].to_string().as_str()));
     Some(event)

@@ -174,8 +174,10 @@ config! {
         requests_per_second: u32, count_or_zero(), "20000", ["OMOI_LIMITS_REQUESTS_PER_SECOND"];
         /// Requests of one token that may come at once.
         request_burst: u32, count(), "40000", ["OMOI_LIMITS_REQUEST_BURST"];
-        /// Requests with a wrong token per minute from one address.
+        /// Requests with a wrong token or an ended session per minute from one address.
         failed_logins_per_minute: u32, count(), "30", ["OMOI_LIMITS_FAILED_LOGINS_PER_MINUTE"];
+        /// Connections that are open together, live streams among them; more wait.
+        connections_max: usize, count(), "8192", ["OMOI_LIMITS_CONNECTIONS_MAX"];
         /// Open live streams.
         viewers_max: usize, count(), "4096", ["OMOI_LIMITS_VIEWERS_MAX"];
         /// Levels of nesting in JSON that comes in.

@@ -14,6 +14,10 @@ pub(super) fn check(config: &Config, entries: &[Entry]) -> Result<(), Error> {
             ("limits.message_bytes_max", "may not exceed", "limits.body_bytes_max"),
         ),
         (
+            limits.viewers_max <= limits.connections_max,
+            ("limits.viewers_max", "may not exceed", "limits.connections_max"),
+        ),
+        (
             message.long_poll_max <= limits.request_timeout,
             ("message.long_poll_max", "may not exceed", "limits.request_timeout"),
         ),

@@ -158,6 +158,7 @@ fn values_that_contradict_each_other_are_refused_with_both_keys() {
     );
     for (yaml, key, other) in [
         ("limits: { message_bytes_max: 9MiB }", "limits.message_bytes_max", "limits.body_bytes_max"),
+        ("limits: { connections_max: 100 }", "limits.viewers_max", "limits.connections_max"),
         ("limits: { request_timeout: 5s }", "message.long_poll_max", "limits.request_timeout"),
         ("message: { expire_after: 30s }", "message.offer_again_after", "message.expire_after"),
         ("retry: { base: 2m }", "retry.base", "retry.cap"),

@@ -2,7 +2,7 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
-    ActionId, ProjectId,
+    ActionId, ActionKind, ProjectId,
     action::{Action, CancelTask, OverridePriority, PauseOrResume, Reallocate},
     page::Page,
 };
@@ -41,7 +41,7 @@ fn done(action: Action) -> Done {
     responses((status = 201, body = Action)), tag = "guardian")]
 async fn cancel_task(State(api): State<Api>, who: Caller, Json(new): Json<CancelTask>) -> Done {
     let action = api.store.action_cancel(who.operator()?, new).await?;
-    api.gate.forget();
+    api.gate.doubt_all();
     done(action)
 }
 
@@ -114,11 +114,19 @@ async fn get_action(
 
 /// Take an action back
 ///
-/// Puts back what was before, unless somebody has changed it since. What an agent was told cannot be taken back.
+/// Puts back what was before, unless somebody has changed it since. What an agent was told cannot be taken back. It
+/// needs the role that the action needed.
 #[utoipa::path(post, path = "/api/v1/guardian/actions/{id}/revert", params(("id" = ActionId, Path)),
     responses((status = 200, body = Action)), tag = "guardian")]
 async fn revert(State(api): State<Api>, who: Caller, Path(id): Path<ActionId>) -> ApiResult<Answer<Action>> {
-    let action = api.store.action_revert(who.operator()?, &id).await?;
+    who.operator()?;
+    let actor = match api.store.action_get(&id).await?.action_type {
+        ActionKind::ReallocateCapacity => who.admin()?,
+        ActionKind::CancelTask | ActionKind::OverridePriority | ActionKind::Pause | ActionKind::Resume => {
+            who.operator()?
+        }
+    };
+    let action = api.store.action_revert(actor, &id).await?;
     api.wake.notify_one();
     Ok(Answer(action))
 }

@@ -1,4 +1,4 @@
-//! Agents that attach from outside, and the results that sandboxes hand in.
+//! Agents that attach from outside.
 
 use axum::{
     Json as Answer,
@@ -7,13 +7,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use omoi_protocol::{
-    AgentId, TaskId,
+    AgentId,
     agent::{Agent, Claim, Heartbeat, HeartbeatAck, NewAgent},
     page::Page,
-    result::{NewResult, TaskResult},
 };
-use serde::Deserialize;
-use utoipa::IntoParams;
 
 use super::{
     Api,
@@ -30,7 +27,6 @@ pub fn routes() -> Routes {
         .routes(routes!(get_one))
         .routes(routes!(heartbeat))
         .routes(routes!(claim))
-        .routes(routes!(list_results, hand_in))
 }
 
 /// List attached agents, newest first
@@ -87,37 +83,4 @@ async fn claim(State(api): State<Api>, who: Caller, Path(id): Path<AgentId>) -> 
         Some(claim) => Answer(claim).into_response(),
         None => StatusCode::NO_CONTENT.into_response(),
     })
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct OfTask {
-    task_id: TaskId,
-}
-
-/// List the results of a task, oldest first
-#[utoipa::path(get, path = "/api/v1/results", params(OfTask, Paging), responses((status = 200, body = Page<TaskResult>)), tag = "results")]
-async fn list_results(
-    State(api): State<Api>,
-    who: Caller,
-    Query(of): Query<OfTask>,
-    Query(paging): Query<Paging>,
-) -> ApiResult<Answer<Page<TaskResult>>> {
-    who.viewer()?;
-    let limit = paging.limit()?;
-    let rows = api.store.result_list(&of.task_id, paging.cursor()?, limit + 1).await?;
-    Ok(page::cut(rows, limit, |result| result.id.to_string()))
-}
-
-/// Hand in a result
-///
-/// With the token of the sandbox that holds the task, or as an operator in its place.
-#[utoipa::path(post, path = "/api/v1/results", request_body = NewResult, responses((status = 201, body = TaskResult)), tag = "results")]
-async fn hand_in(
-    State(api): State<Api>,
-    who: Caller,
-    Json(new): Json<NewResult>,
-) -> ApiResult<(StatusCode, Answer<TaskResult>)> {
-    let stored = api.store.result_create(who.sandbox_or_operator()?, new).await;
-    stored.map(|result| (StatusCode::CREATED, Answer(result))).map_err(|error| who.refused(error))
 }

@@ -1,20 +1,11 @@
-//! Who calls, and what that allows. Secrets are random and compared by their SHA-256, so a comparison tells nothing
-//! about them by the time it takes.
+//! Who calls, and what that allows.
 
-use std::{
-    collections::HashMap,
-    net::{IpAddr, SocketAddr},
-    num::NonZeroU32,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use axum::{
-    extract::{ConnectInfo, FromRequestParts},
+    extract::FromRequestParts,
     http::{HeaderMap, header, request::Parts},
 };
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use jiff::Timestamp;
 use omoi_protocol::{Role, SandboxId};
 
 use super::{
@@ -22,15 +13,7 @@ use super::{
     problem::{ApiError, ApiResult},
     session,
 };
-use crate::{
-    config,
-    gateway::door::Through,
-    store::{Bearer, Error, Store, TokenHash, token_hash},
-};
-
-/// How long an answer of the store about a token is believed. A transaction asks for itself.
-const BELIEVED: Duration = Duration::from_secs(1);
-const BELIEVED_MAX: usize = 10_000;
+use crate::store::{Bearer, Error};
 
 /// Who calls.
 #[derive(Debug, Clone)]
@@ -44,25 +27,7 @@ impl FromRequestParts<Api> for Caller {
         if let Some(Secret::Session(_)) = secret {
             session::from_own_page(parts)?;
         }
-        let bearer = api.gate.admit_by(&api.store, secret, address(parts), api.clock.now()).await?;
-        through_own_door(parts.extensions.get(), &bearer)?;
-        Ok(Self(bearer))
-    }
-}
-
-pub fn address(parts: &Parts) -> Option<IpAddr> {
-    parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip())
-}
-
-/// What comes through the door of a sandbox speaks for that sandbox, whatever other token was found inside.
-pub fn through_own_door(door: Option<&Through>, bearer: &Bearer) -> ApiResult<()> {
-    match (door, bearer) {
-        (None, _) => Ok(()),
-        (Some(Through(door)), Bearer::Sandbox { id, .. }) if id == door => Ok(()),
-        (Some(_), _) => {
-            let detail = "through a sandbox's door only that sandbox's own token counts";
-            Err(ApiError::forbidden("wrong_door", detail))
-        }
+        Ok(Self(api.enter(&parts.extensions, secret).await?))
     }
 }
 
@@ -176,181 +141,10 @@ impl Secret {
         }
         session::cookie(headers).map(|secret| Self::Session(secret.to_owned()))
     }
-
-    fn key(&self) -> Key {
-        match self {
-            Self::Token(secret) => Key::Token(token_hash(secret)),
-            Self::Session(secret) => Key::Session(token_hash(secret)),
-        }
-    }
-}
-
-/// A token in a cookie is no session, and a session in a header no token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
-    Token(TokenHash),
-    Session(TokenHash),
-}
-
-/// What is known of a secret.
-#[derive(Clone)]
-struct Known {
-    bearer: Arc<Bearer>,
-    /// When the next use of a session should be noted.
-    moves_on_at: Option<Timestamp>,
-    at: Instant,
 }
 
 pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, secret) = value.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
-}
-
-/// Knows tokens for a moment, and limits how fast each may call and how often an address may be wrong.
-pub struct Gate {
-    believed: Mutex<HashMap<Key, Known>>,
-    per_token: Option<DefaultKeyedRateLimiter<Key>>,
-    wrong: DefaultKeyedRateLimiter<IpAddr>,
-}
-
-impl Gate {
-    pub fn new(limits: &config::Limits) -> Self {
-        let burst = NonZeroU32::new(limits.request_burst).unwrap_or(NonZeroU32::MIN);
-        let rate = NonZeroU32::new(limits.requests_per_second);
-        let wrong = NonZeroU32::new(limits.failed_logins_per_minute).unwrap_or(NonZeroU32::MIN);
-        Self {
-            believed: Mutex::new(HashMap::new()),
-            per_token: rate.map(|rate| RateLimiter::keyed(Quota::per_second(rate).allow_burst(burst))),
-            wrong: RateLimiter::keyed(Quota::per_minute(wrong)),
-        }
-    }
-
-    /// By a token alone.
-    pub async fn admit(
-        &self,
-        store: &Store,
-        secret: Option<&str>,
-        from: Option<IpAddr>,
-        now: Timestamp,
-    ) -> ApiResult<Arc<Bearer>> {
-        let secret = secret.map(|secret| Secret::Token(secret.to_owned()));
-        self.admit_by(store, secret, from, now).await
-    }
-
-    pub async fn admit_by(
-        &self,
-        store: &Store,
-        secret: Option<Secret>,
-        from: Option<IpAddr>,
-        now: Timestamp,
-    ) -> ApiResult<Arc<Bearer>> {
-        let Some(secret) = secret else {
-            let detail =
-                "send a token in the header `Authorization: Bearer …`; `omoi token create` makes one";
-            return Err(ApiError::unauthorized("token_missing", detail));
-        };
-        let key = secret.key();
-        let known = self.welcome(store, key, from, now).await?;
-        if let (Key::Session(hash), Some(at)) = (key, known.moves_on_at)
-            && at <= now
-        {
-            store.session_move_on(&hash).await?;
-            self.lock().remove(&key);
-        }
-        match &self.per_token {
-            Some(limiter) if limiter.check_key(&key).is_err() => {
-                let detail = "the token calls faster than limits.requests_per_second allows";
-                Err(ApiError::too_many("rate_limited", detail, Duration::from_secs(1)))
-            }
-            _ => Ok(known.bearer),
-        }
-    }
-
-    /// Whether a secret that was good has ended since; to ask is no use of it. As long as nobody can say, it has not.
-    pub async fn has_ended(&self, store: &Store, secret: &Secret, now: Timestamp) -> bool {
-        let known = self.welcome(store, secret.key(), None, now).await;
-        known.is_err_and(|refused| refused.blames_the_token())
-    }
-
-    async fn welcome(
-        &self,
-        store: &Store,
-        key: Key,
-        from: Option<IpAddr>,
-        now: Timestamp,
-    ) -> ApiResult<Known> {
-        let Some(known) = self.known(store, key).await? else {
-            return Err(match key {
-                Key::Token(_) => self.refuse(from),
-                Key::Session(_) => session_ended(),
-            });
-        };
-        if known.bearer.ended_at().is_none_or(|end| end > now) {
-            return Ok(known);
-        }
-        Err(match (key, &*known.bearer) {
-            (Key::Session(_), _) => session_ended(),
-            (Key::Token(_), Bearer::Sandbox { .. }) => Error::TokenEnded.into(),
-            (Key::Token(_), Bearer::Operator { .. }) => {
-                ApiError::unauthorized("token_expired", "the token has expired")
-            }
-        })
-    }
-
-    async fn known(&self, store: &Store, key: Key) -> Result<Option<Known>, Error> {
-        let known = self.lock().get(&key).cloned();
-        if let Some(known) = known
-            && known.at.elapsed() < BELIEVED
-        {
-            return Ok(Some(known));
-        }
-        let found = match key {
-            Key::Token(hash) => store.token_bearer(&hash).await?.map(|bearer| (bearer, None)),
-            Key::Session(hash) => {
-                store.session_bearer(&hash).await?.map(|found| (found.bearer, Some(found.moves_on_at)))
-            }
-        };
-        let found = found.map(|(bearer, moves_on_at)| Known {
-            bearer: Arc::new(bearer),
-            moves_on_at,
-            at: Instant::now(),
-        });
-        let mut believed = self.lock();
-        match &found {
-            Some(known) => {
-                if believed.len() >= BELIEVED_MAX {
-                    believed.retain(|_, known| known.at.elapsed() < BELIEVED);
-                }
-                if believed.len() < BELIEVED_MAX {
-                    believed.insert(key, known.clone());
-                }
-            }
-            None => {
-                believed.remove(&key);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Forgets what it knows, so that a revoked token is refused at once.
-    pub fn forget(&self) {
-        self.lock().clear();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Known>> {
-        self.believed.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn refuse(&self, from: Option<IpAddr>) -> ApiError {
-        if from.is_some_and(|from| self.wrong.check_key(&from).is_err()) {
-            let detail = "too many wrong tokens from this address; wait a minute";
-            return ApiError::too_many("too_many_wrong_tokens", detail, Duration::from_secs(60));
-        }
-        ApiError::unauthorized("token_wrong", "the token is not known here, or was revoked")
-    }
-}
-
-fn session_ended() -> ApiError {
-    ApiError::unauthorized("session_ended", "the session has ended; sign in again")
 }

@@ -47,11 +47,19 @@ impl<T: DeserializeOwned + Valid> FromRequest<Api> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        let JsonBytes(bytes) = JsonBytes::from_request(request, api).await?;
-        let value: T = parse(&bytes)?;
-        value.check().map_err(|invalid| ApiError::invalid("validation_failed", invalid))?;
-        Ok(Self(value))
+        json_within(api, request, api.limits.body_bytes_max).await.map(Self)
     }
+}
+
+/// The same of a body that may be no larger than this.
+pub async fn json_within<T: DeserializeOwned + Valid>(
+    api: &Api,
+    request: Request,
+    limit: usize,
+) -> ApiResult<T> {
+    let value: T = parse(&json_bytes(api, request, limit).await?)?;
+    value.check().map_err(|invalid| ApiError::invalid("validation_failed", invalid))?;
+    Ok(value)
 }
 
 /// A body this many times too large is still read to its end, unheeded: whoever is cut off while sending does not
@@ -65,12 +73,16 @@ impl FromRequest<Api> for JsonBytes {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
-        says_json(&parts.headers)?;
-        let bytes = read_within(api, &parts.headers, body, api.limits.body_bytes_max).await?;
-        scan(&bytes, api.limits.json_depth_max)?;
-        Ok(Self(bytes))
+        json_bytes(api, request, api.limits.body_bytes_max).await.map(Self)
     }
+}
+
+async fn json_bytes(api: &Api, request: Request, limit: usize) -> ApiResult<Bytes> {
+    let (parts, body) = request.into_parts();
+    says_json(&parts.headers)?;
+    let bytes = read_within(api, &parts.headers, body, limit).await?;
+    scan(&bytes, api.limits.json_depth_max)?;
+    Ok(bytes)
 }
 
 fn says_json(headers: &HeaderMap) -> ApiResult<()> {

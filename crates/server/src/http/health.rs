@@ -56,7 +56,11 @@ struct Ready {
 }
 
 /// Tell whether requests can be served: the database answers
-#[utoipa::path(get, path = "/ready", responses((status = 200, body = Ready)), tag = "health", security(()))]
+#[utoipa::path(get, path = "/ready", responses(
+    (status = 200, body = Ready),
+    (status = 429, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
+        description = "Too much at once; try again"),
+), tag = "health", security(()))]
 async fn ready(State(api): State<Api>) -> ApiResult<Answer<Ready>> {
     if api.stop.is_cancelled() {
         let detail = "the server is stopping";

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use axum::{Json as Answer, extract::State};
+use axum::{
+    Json as Answer,
+    extract::State,
+    http::{HeaderMap, Method, StatusCode},
+};
 use omoi_protocol::{
     MessageId, MessageState, SandboxId,
     message::{Message, MessageQueued, MessageReport, NewMessage},
@@ -19,6 +23,7 @@ use super::{
     page,
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
+    session,
 };
 
 /// A long poll looks again this often by itself: a message whose delivery was not confirmed comes due in silence.
@@ -63,12 +68,15 @@ struct Taking {
 
 /// Take messages, oldest first
 ///
-/// Handing out marks a message `delivered`. It is offered again until the worker reports it `injected`.
+/// Handing out marks a message `delivered`. It is offered again until the worker reports it `injected`. As this changes
+/// something, a session's cookie needs the header `X-Omoi-Csrf: 1` here too, unless `history` is asked for.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/messages", params(("id" = SandboxId, Path), Taking),
     responses((status = 200, body = Vec<Message>)), tag = "messages")]
 async fn take(
     State(api): State<Api>,
     who: Caller,
+    method: Method,
+    headers: HeaderMap,
     Path(id): Path<SandboxId>,
     Query(query): Query<Taking>,
 ) -> ApiResult<Answer<Vec<Message>>> {
@@ -79,6 +87,12 @@ async fn take(
         return Ok(Answer(api.store.message_list(&id, query.cursor, limit).await?));
     }
     who.worker_of(&id)?;
+    // To take is to change, whatever the method is called.
+    session::may_change(&headers)?;
+    if method == Method::HEAD {
+        let detail = "messages are taken with GET; add history=true to look at them";
+        return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail));
+    }
     let wait = Duration::from_secs(query.wait.unwrap_or(0).unsigned_abs()).min(api.long_poll_max);
     let until = Instant::now() + wait;
     let queued = api.bus.messages_for(&id);

@@ -7,15 +7,19 @@ pub(crate) mod extract;
 mod check;
 mod page;
 
-pub(crate) mod auth;
+mod auth;
 mod figures;
 mod front;
+mod gate;
+mod guess;
+pub(crate) mod listen;
 mod origin;
 pub(crate) mod request_id;
 
 mod action;
 mod agent;
 mod artifact;
+mod audit;
 mod collaboration;
 mod command;
 mod conductor;
@@ -34,6 +38,7 @@ mod openapi;
 mod pages;
 mod policy;
 mod project;
+mod result;
 mod route;
 mod sandbox;
 mod session;
@@ -57,10 +62,10 @@ use crate::{
     store::Store,
     usual::Usual,
 };
-use auth::Gate;
 use route::Routes;
 
-pub(crate) use auth::{Caller, bearer};
+pub(crate) use auth::{Caller, Secret, bearer};
+pub use gate::Gate;
 pub(crate) use problem::{ApiError, ApiResult};
 
 pub use openapi::openapi_json;
@@ -76,7 +81,7 @@ pub struct Shared {
     pub limits: config::Limits,
     pub live: config::Live,
     pub long_poll_max: Duration,
-    pub gate: Gate,
+    pub gate: Arc<Gate>,
     pub viewers: Arc<Semaphore>,
     pub conductor: config::Conductor,
     pub judge: config::Judge,
@@ -110,7 +115,7 @@ impl Shared {
 
 /// All routes, noun by noun. Paths stand whole in each file: to nest routers would cost every request the rewriting of its
 /// address.
-const NOUNS: [fn() -> Routes; 25] = [
+const NOUNS: [fn() -> Routes; 27] = [
     health::sandbox_routes,
     sandbox::routes,
     command::routes,
@@ -126,10 +131,12 @@ const NOUNS: [fn() -> Routes; 25] = [
     task::routes,
     spec::routes,
     agent::routes,
+    result::routes,
     action::routes,
     diagnosis::routes,
     artifact::routes,
     token::routes,
+    audit::routes,
     session::routes,
     cost::routes,
     guardian::routes,
@@ -143,6 +150,7 @@ pub struct Parts {
     pub address: SocketAddr,
     pub clock: Clock,
     pub store: Store,
+    pub gate: Arc<Gate>,
     pub bus: Bus,
     pub wake: Arc<Notify>,
     pub mirrors: Mirrors,
@@ -152,11 +160,11 @@ pub struct Parts {
 }
 
 pub fn router(config: Config, parts: Parts) -> Router {
-    let Parts { address, clock, store, bus, wake, mirrors, calls, usual, stop } = parts;
+    let Parts { address, clock, store, gate, bus, wake, mirrors, calls, usual, stop } = parts;
     let serves_api = config.server.role != ServerRole::Orchestrator;
     let own_hosts = own_hosts(&config, address);
     let api = Api(Arc::new(Shared {
-        gate: Gate::new(&config.limits),
+        gate,
         viewers: Arc::new(Semaphore::new(config.limits.viewers_max)),
         long_poll_max: config.message.long_poll_max,
         open_allowed: config.egress.open_allowed,

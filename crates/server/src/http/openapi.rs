@@ -94,6 +94,8 @@ fn describe_problems(operation: &mut Operation, changes: Changes) {
             ("403", "Not allowed with this token, or from this page"),
             ("429", "Too much at once; try again"),
         ]);
+    } else {
+        statuses.push(("403", "From a page that may not call"));
     }
     if operation.parameters.as_ref().is_some_and(|params| !params.is_empty()) {
         statuses.extend([("404", "No such thing"), ("422", "A parameter or the body fails validation")]);

@@ -221,7 +221,7 @@ async fn terminate(
     Json(why): Json<Reason>,
 ) -> ApiResult<Answer<Sandbox>> {
     let ended = api.store.sandbox_terminate(who.operator()?, &id, why.reason).await?;
-    api.gate.forget();
+    api.gate.doubt_all();
     api.wake.notify_one();
     Ok(Answer(ended))
 }

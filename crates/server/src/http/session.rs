@@ -2,12 +2,10 @@
 //! a token. A browser sends the cookie with whatever a page makes it ask for; so it counts only for the server's own
 //! pages, which say so with a header that no other page can send.
 
-use std::net::IpAddr;
-
 use axum::{
     Json as Answer,
-    extract::{FromRequestParts, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
+    extract::{FromRequestParts, Request, State},
+    http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
@@ -18,20 +16,19 @@ use omoi_protocol::{
 
 use super::{
     Api,
-    auth::{self, Caller, Secret},
-    extract::Json,
-    origin,
+    auth::{Caller, Secret},
+    extract, origin,
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
 };
-use crate::{
-    gateway::door::Through,
-    store::{Bearer, token_hash},
-};
+use crate::store::{Bearer, token_hash};
 
 pub const COOKIE: &str = "omoi_session";
 /// A page of another origin cannot send it without being allowed to, which nothing here does.
 const CSRF: HeaderName = HeaderName::from_static("x-omoi-csrf");
+
+/// A token and little else: it is read before anybody knows who sends it.
+const BODY_BYTES_MAX: usize = 4096;
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(show, begin, end))
@@ -46,15 +43,25 @@ pub fn cookie(headers: &HeaderMap) -> Option<&str> {
 
 /// Whether a request with a cookie comes from a page of this very server.
 pub fn from_own_page(parts: &Parts) -> ApiResult<()> {
-    let refused = |detail: String| Err(ApiError::forbidden("csrf", detail));
     if let Some(origin) = origin::foreign(&parts.headers, &parts.uri) {
-        return refused(format!("a page of {origin:?} may not use the session of this server's pages"));
+        let detail = format!("a page of {origin:?} may not use the session of this server's pages");
+        return Err(ApiError::forbidden("csrf", detail));
     }
-    let only_reads = matches!(parts.method, Method::GET | Method::HEAD);
-    if !only_reads && parts.headers.get(CSRF).is_none_or(|value| value != "1") {
-        return refused("a change with a session's cookie needs the header `X-Omoi-Csrf: 1`".to_owned());
+    match parts.method {
+        Method::GET | Method::HEAD => Ok(()),
+        _ => may_change(&parts.headers),
     }
-    Ok(())
+}
+
+/// Whether a request may change something, as far as a session's cookie goes.
+pub fn may_change(headers: &HeaderMap) -> ApiResult<()> {
+    match Secret::of(headers) {
+        Some(Secret::Session(_)) if headers.get(CSRF).is_none_or(|value| value != "1") => {
+            let detail = "a change with a session's cookie needs the header `X-Omoi-Csrf: 1`";
+            Err(ApiError::forbidden("csrf", detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Show who is signed in
@@ -80,10 +87,10 @@ async fn show(who: Caller) -> ApiResult<Answer<Session>> {
     (status = 429, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
         description = "Too many wrong tokens; try again"),
 ), tag = "sessions", security(()))]
-async fn begin(State(api): State<Api>, visit: Visit, Json(new): Json<NewSession>) -> ApiResult<Response> {
+async fn begin(State(api): State<Api>, visit: Visit, request: Request) -> ApiResult<Response> {
+    let new: NewSession = extract::json_within(&api, request, BODY_BYTES_MAX).await?;
     let token = Some(Secret::Token(new.token.trim().to_owned()));
-    let bearer = api.gate.admit_by(&api.store, token, visit.from, api.clock.now()).await?;
-    auth::through_own_door(visit.door.as_ref(), &bearer)?;
+    let bearer = api.enter(&visit.from, token).await?;
     let Bearer::Operator { id, name, role, expires_at } = &*bearer else { return Err(not_an_operator()) };
     let begun = api.store.session_begin(name, id).await?;
     let ends_at = expires_at.map_or(begun.ends_at, |end| end.min(begun.ends_at));
@@ -93,12 +100,25 @@ async fn begin(State(api): State<Api>, visit: Visit, Json(new): Json<NewSession>
 }
 
 /// Sign out
-#[utoipa::path(delete, path = "/api/v1/session", responses((status = 204)), tag = "sessions", security(()))]
+#[utoipa::path(delete, path = "/api/v1/session", responses(
+    (status = 204),
+    (status = 429, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
+        description = "Too many sessions that are not known; try again"),
+), tag = "sessions", security(()))]
 async fn end(State(api): State<Api>, visit: Visit) -> ApiResult<Response> {
-    if let Some(secret) = &visit.session {
+    if let Some(secret) = visit.session {
         visit.from_own_page?;
-        api.store.session_end(&token_hash(secret)).await?;
-        api.gate.forget();
+        let hash = token_hash(&secret);
+        let secret = Secret::Session(secret);
+        match api.enter(&visit.from, Some(secret.clone())).await {
+            Ok(_) => {
+                api.store.session_end(&hash).await?;
+                api.gate.forget(&secret);
+            }
+            // It has ended already, and its cookie is all that is left of it.
+            Err(ended) if ended.status() == StatusCode::UNAUTHORIZED => {}
+            Err(refused) => return Err(refused),
+        }
     }
     Ok((StatusCode::NO_CONTENT, [set_cookie("", 0, visit.is_https)?]).into_response())
 }
@@ -123,8 +143,7 @@ fn set_cookie(value: &str, seconds: i64, is_https: bool) -> ApiResult<(HeaderNam
 
 /// How somebody comes who is not signed in, or leaves.
 struct Visit {
-    from: Option<IpAddr>,
-    door: Option<Through>,
+    from: Extensions,
     session: Option<String>,
     from_own_page: ApiResult<()>,
     is_https: bool,
@@ -142,8 +161,7 @@ impl FromRequestParts<Api> for Visit {
         let by_https =
             says(header::ORIGIN, "https://") || says(HeaderName::from_static("x-forwarded-proto"), "https");
         Ok(Self {
-            from: auth::address(parts),
-            door: parts.extensions.get::<Through>().cloned(),
+            from: parts.extensions.clone(),
             session: cookie(&parts.headers).map(str::to_owned),
             from_own_page: from_own_page(parts),
             is_https: api.is_https || by_https,

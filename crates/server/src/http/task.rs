@@ -141,7 +141,7 @@ async fn cancel(
     Json(why): Json<Reason>,
 ) -> ApiResult<Answer<Task>> {
     let task = api.store.task_cancel(who.operator()?, &id, why.reason).await?;
-    api.gate.forget();
+    api.gate.doubt_all();
     Ok(Answer(task))
 }
 

@@ -1,13 +1,13 @@
-//! Tokens, the audit trail, and who one is.
+//! Tokens, and whose they are.
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
     Role, SandboxId, TokenId,
     page::Page,
-    token::{AuditEntry, AuditVerdict, NewToken, Token, TokenCreated},
+    token::{NewToken, Token, TokenCreated},
 };
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     Api,
@@ -17,15 +17,10 @@ use super::{
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
 };
-use crate::store::{AuditFilter, Bearer};
+use crate::store::Bearer;
 
 pub fn routes() -> Routes {
-    Routes::new()
-        .routes(routes!(list, create))
-        .routes(routes!(revoke))
-        .routes(routes!(list_audit))
-        .routes(routes!(verify_audit))
-        .routes(routes!(whoami))
+    Routes::new().routes(routes!(list, create)).routes(routes!(revoke)).routes(routes!(whoami))
 }
 
 /// List operators' tokens
@@ -61,43 +56,8 @@ async fn create(
 #[utoipa::path(delete, path = "/api/v1/tokens/{id}", params(("id" = TokenId, Path)), responses((status = 200, body = Token)), tag = "tokens")]
 async fn revoke(State(api): State<Api>, who: Caller, Path(id): Path<TokenId>) -> ApiResult<Answer<Token>> {
     let token = api.store.token_revoke(who.admin()?, &id).await?;
-    api.gate.forget();
+    api.gate.doubt_all();
     Ok(Answer(token))
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct AuditQuery {
-    /// The name of who did it.
-    actor: Option<String>,
-    /// Such as `task.cancel`.
-    action: Option<String>,
-    /// Such as `task`.
-    entity_type: Option<String>,
-    entity_id: Option<String>,
-}
-
-/// List the audit trail, newest first
-#[utoipa::path(get, path = "/api/v1/audit", params(AuditQuery, Paging), responses((status = 200, body = Page<AuditEntry>)), tag = "audit")]
-async fn list_audit(
-    State(api): State<Api>,
-    who: Caller,
-    Query(query): Query<AuditQuery>,
-    Query(paging): Query<Paging>,
-) -> ApiResult<Answer<Page<AuditEntry>>> {
-    who.admin()?;
-    let limit = paging.limit()?;
-    let AuditQuery { actor, action, entity_type, entity_id } = query;
-    let filter = AuditFilter { actor, action, entity_type, entity_id };
-    let rows = api.store.audit_list(filter, paging.cursor()?, limit + 1).await?;
-    Ok(page::cut(rows, limit, |entry| entry.n.to_string()))
-}
-
-/// Follow the chain of hashes from its first line
-#[utoipa::path(get, path = "/api/v1/audit/verify", responses((status = 200, body = AuditVerdict)), tag = "audit")]
-async fn verify_audit(State(api): State<Api>, who: Caller) -> ApiResult<Answer<AuditVerdict>> {
-    who.admin()?;
-    Ok(Answer(api.store.audit_verify().await?))
 }
 
 #[derive(Debug, Serialize, ToSchema)]

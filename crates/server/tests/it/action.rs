@@ -73,6 +73,10 @@ on_both! {
         app.act("reallocate", moving(4)).await.refused(409, "capacity_missing");
         let action = app.act("reallocate", moving(2)).await.expect(201);
         assert_eq!((app.limit_of(&parser).await, app.limit_of(&printer).await), (json!(1), json!(3)));
+        let operator = app.operator("olga", "operator").await;
+        let path = format!("/api/v1/guardian/actions/{}/revert", text(&action["id"]));
+        app.call(Method::POST, &path, &operator, None).await.refused(403, "role_too_low");
+        assert_eq!((app.limit_of(&parser).await, app.limit_of(&printer).await), (json!(1), json!(3)));
         app.revert(&action).await.expect(200);
         assert_eq!((app.limit_of(&parser).await, app.limit_of(&printer).await), (json!(3), json!(1)));
     }

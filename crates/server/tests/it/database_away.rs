@@ -279,6 +279,7 @@ async fn a_viewer_sees_everything_once_across_an_outage() {
     }
     while seen.len() < 10 {
         match viewer.hear().await {
+            Said::Json(sign) if sign["type"].is_string() => {}
             Said::Json(event) => seen.push(event),
             _ => viewer = app.watch_since(positions(&seen).last().copied().unwrap_or(start), "").await,
         }
@@ -328,7 +329,7 @@ async fn while_the_database_is_away_no_token_is_called_wrong() {
     viewer.say(r#"{"type":"ping"}"#).await;
     while viewer.hear().await != Said::Json(json!({ "type": "pong" })) {}
     for _ in 0..3 {
-        assert_eq!(viewer.hear().await, Said::Json(json!({ "type": "ping" })));
+        viewer.sign("ping").await;
     }
     wire.mend();
     app.becomes_ready().await;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::StreamExt;
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,7 +17,7 @@ use tokio_tungstenite::{
 use crate::{
     app::{App, On, Sandbox, eventually, soon},
     on_both,
-    viewer::{Said, Viewer, positions},
+    viewer::{Block, Said, Viewer, positions},
 };
 
 /// As many thoughts of a sandbox, one request each.
@@ -285,6 +285,27 @@ on_both! {
         assert_eq!(viewer.next().await["event_type"], "SANDBOX_agent.waiting");
     }
 
+    async fn filters_have_only_so_many_words(app: App) {
+        let words = |count: usize| (0..count).map(|n| format!("w{n}")).collect::<Vec<_>>();
+        let query = |count: usize| format!("entity_types=sandbox&entity_ids={}", words(count).join(","));
+        let refused = app.try_watch(&app.token, &query(256)).await.err().expect("too many words");
+        refused.refused(422, "filter_too_long");
+        app.get(&format!("/api/v1/stream?{}", query(256))).await.refused(422, "filter_too_long");
+        app.open_stream(&query(255), &[]).await;
+        let mut viewer = app.try_watch(&app.token, &query(255)).await.unwrap();
+        let subscribe = json!({ "type": "subscribe", "event_types": words(200), "entity_ids": words(57) });
+        viewer.say(&subscribe.to_string()).await;
+        assert_eq!(viewer.next().await["error"], "the filters have 257 words; 256 are allowed");
+    }
+
+    async fn a_viewer_that_says_too_much_at_once_is_cut_off(app: App) {
+        let mut viewer = app.watch("").await;
+        viewer.sign("hello").await;
+        // It may be cut off before it has said all.
+        let _ = viewer.0.send(Message::text("x".repeat(65 * 1024))).await;
+        assert_eq!(viewer.hear().await, Said::Gone);
+    }
+
     async fn a_bad_token_is_told_so_and_shown_out(app: App) {
         let sandbox = app.sandbox().await;
         let made = app.post("/api/v1/tokens", json!({ "name": "gone", "role": "viewer" })).await.expect(201);
@@ -352,7 +373,7 @@ on_both! {
         assert_eq!(stream.next().await["position"], last);
         app.restart().await;
         assert_eq!(viewer.hear().await, Said::Closed(1001));
-        assert_eq!(stream.try_next().await, None);
+        assert_eq!(stream.end().await, Some(1001));
         think(&app, &sandbox, 1).await;
         assert_eq!(app.watch_since(last, "").await.next().await["position"], last + 1);
         assert_eq!(app.stream_since(last, "").await.next().await["position"], last + 1);
@@ -418,6 +439,7 @@ on_both! {
         };
         let ((texts, code), ()) = tokio::join!(reading, flood(&app, &sandbox));
         let mut seen: Vec<Value> = texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+        seen.retain(|said| said["event_type"].is_string());
         assert_eq!(code, 4408);
         assert!(seen.len() < 30, "not all of it fits on the way");
         let since = seen.last().map_or(start, |event| event["position"].as_i64().unwrap());
@@ -433,8 +455,10 @@ on_both! {
         eventually(async || (viewers_dropped(&app).await > dropped).then_some(())).await;
         let mut sent = Vec::new();
         soon(stalled.read_to_end(&mut sent)).await.unwrap();
-        let events = String::from_utf8_lossy(&sent).lines().filter(|line| line.starts_with("id: ")).count();
+        let sent = String::from_utf8_lossy(&sent);
+        let events = sent.matches(r#""event_type":"#).count();
         assert!((1..30).contains(&events), "{events} events fit on the way");
+        assert!(sent.contains("event: bye\ndata: {\"type\":\"bye\",\"code\":4408,"), "it is told why");
     }
 }
 
@@ -442,9 +466,42 @@ on_both! {
     |config| config.live.ping_interval = Duration::from_millis(20) =>
 
     async fn a_quiet_stream_shows_that_it_lives(app: App) {
-        let mut viewer = app.watch("").await;
+        let position = app.position().await;
+        let (mut viewer, mut stream) = (app.watch("").await, app.stream_since(position, "").await);
+        assert_eq!(viewer.hear().await, Said::Json(json!({ "type": "hello", "position": position })));
+        let hello = stream.block().await.unwrap();
+        assert_eq!((hello.event.as_str(), hello.id), ("hello", Some(position)));
         for _ in 0..3 {
-            assert_eq!(viewer.hear().await, Said::Json(json!({ "type": "ping" })));
+            assert_eq!(viewer.hear().await, Said::Json(json!({ "type": "ping", "position": position })));
+            let sign = Block { event: String::new(), id: Some(position), data: Value::Null };
+            assert_eq!(stream.block().await.unwrap(), sign);
+        }
+    }
+
+    async fn a_viewer_whose_filters_let_nothing_pass_hears_how_far_it_has_come(app: App) {
+        let sandbox = app.sandbox().await;
+        let mut viewer = app.watch("event_types=none").await;
+        let mut stream = app.stream_since(app.position().await, "event_types=none").await;
+        think(&app, &sandbox, 3).await;
+        let last = app.position().await;
+        while viewer.hear().await != Said::Json(json!({ "type": "ping", "position": last })) {}
+        while stream.block().await.unwrap().id != Some(last) {}
+    }
+
+    async fn a_viewer_that_names_no_position_is_told_where_it_begins(app: App) {
+        let sandbox = app.sandbox().await;
+        let mut viewer = app.try_watch(&app.token, "").await.unwrap();
+        let from = viewer.sign("hello").await;
+        let mut stream = app.open_stream("", &[]).await;
+        let hello = stream.block().await.unwrap();
+        assert_eq!((&hello.data["type"], hello.id), (&json!("hello"), hello.data["position"].as_i64()));
+        drop((viewer, stream));
+        think(&app, &sandbox, 1).await;
+        // Whoever was cut off before the first event comes back and has missed none.
+        let last = app.position().await;
+        for since in [from, hello.id.unwrap()] {
+            let count = usize::try_from(last - since).unwrap();
+            assert_eq!(app.watch_since(since, "").await.take(count).await.last().unwrap()["position"], last);
         }
     }
 
@@ -452,22 +509,20 @@ on_both! {
         let made = app.post("/api/v1/tokens", json!({ "name": "eve", "role": "viewer" })).await.expect(201);
         let (id, secret) = (made["id"].as_str().unwrap(), made["secret"].as_str().unwrap());
         let mut viewer = app.try_watch(secret, "").await.unwrap();
-        let url = format!("{}/api/v1/stream", app.base);
-        let mut stream = app.http.get(url).bearer_auth(secret).send().await.unwrap();
-        assert_eq!(stream.status(), 200);
+        let mut stream = app.open_stream_by(secret, "", &[]).await;
         app.delete(&format!("/api/v1/tokens/{id}")).await.expect(200);
         let ended = async {
             loop {
                 match viewer.hear().await {
                     Said::Json(said) => {
-                        assert!(said["type"] == "ping" || said["event_type"].is_string(), "{said}");
+                        assert!(said["type"].is_string() || said["event_type"].is_string(), "{said}");
                     }
                     ended => return ended,
                 }
             }
         };
         assert_eq!(soon(ended).await, Said::Closed(4401));
-        soon(async { while let Ok(Some(_)) = stream.chunk().await {} }).await;
+        assert_eq!(soon(stream.end()).await, Some(4401));
     }
 }
 

@@ -117,6 +117,35 @@ on_both! {
         assert!(app.column("SELECT hash FROM sessions").await.is_empty());
     }
 
+    async fn a_sign_in_is_short(app: App) {
+        let post = |length: usize| {
+            let body = json!({ "token": "x", "more": "x".repeat(length) });
+            answer(app.http.post(format!("{}{SESSION}", app.base)).json(&body))
+        };
+        post(5_000).await.refused(413, "body_too_large");
+        assert_ne!(post(3_000).await.status, 413);
+    }
+
+    async fn messages_are_not_taken_by_whatever_page_a_browser_shows(app: App) {
+        let cookie = app.signed_in(&app.token).await;
+        let sandbox = app.sandbox().await;
+        let id = app.queue(&sandbox, "hello").await;
+        let path = format!("/api/v1/sandboxes/{}/messages", sandbox.id);
+        answer(app.by_cookie(Method::GET, &path, &cookie)).await.refused(403, "csrf");
+        for head in [
+            app.by_cookie(Method::HEAD, &path, &cookie).header("x-omoi-csrf", "1"),
+            app.request(Method::HEAD, &path, &sandbox.token),
+        ] {
+            assert_eq!(answer(head).await.status, 405);
+        }
+        let history = format!("{path}?history=true");
+        let listed = answer(app.by_cookie(Method::GET, &history, &cookie)).await.expect(200);
+        assert_eq!(listed[0]["state"], "queued");
+        assert_eq!(answer(app.by_cookie(Method::HEAD, &history, &cookie)).await.status, 200);
+        let taken = app.by_page(Method::GET, &path, &cookie, None).await.expect(200);
+        assert_eq!(taken[0]["id"], id);
+    }
+
     async fn what_is_no_session_opens_nothing(app: App) {
         let cookie = app.signed_in(&app.token).await;
         let get = |cookie: &str| app.by_cookie(Method::GET, SESSION, cookie);
@@ -237,7 +266,8 @@ on_both! {
     async fn a_stream_ends_with_its_session_and_does_not_keep_it_alive(app: App) {
         let cookie = app.signed_in(&app.token).await;
         let mut viewer = app.watch_by_cookie(&cookie, &app.base).await.unwrap_or_else(|status| panic!("{status}"));
-        assert_eq!(viewer.hear().await, Said::Json(json!({ "type": "ping" })));
+        viewer.sign("hello").await;
+        viewer.sign("ping").await;
         app.advance(12 * HOUR).await;
         let said = loop {
             match viewer.hear().await {
@@ -257,6 +287,35 @@ on_both! {
             app.sign_in("guess").await.refused(401, "token_wrong");
         }
         app.sign_in("guess").await.refused(429, "too_many_wrong_tokens");
+    }
+
+    async fn an_address_that_guesses_sessions_is_slowed_and_a_good_one_is_not(app: App) {
+        let cookie = app.signed_in(&app.token).await;
+        app.by_page(Method::GET, SESSION, &cookie, None).await.expect(200);
+        for _ in 0..3 {
+            app.by_page(Method::GET, SESSION, "omoi_session=guess", None).await.refused(401, "session_ended");
+        }
+        let refused = app.by_page(Method::GET, SESSION, "omoi_session=guess", None).await;
+        refused.refused(429, "too_many_wrong_tokens");
+        app.by_page(Method::GET, SESSION, &cookie, None).await.expect(200);
+        // It is noted that it was used, and asked for anew the next time.
+        app.advance(HOUR).await;
+        for _ in 0..2 {
+            app.by_page(Method::GET, SESSION, &cookie, None).await.expect(200);
+        }
+    }
+
+    async fn whoever_signs_out_again_and_again_is_slowed_too(app: App) {
+        let cookie = app.signed_in(&app.token).await;
+        for _ in 0..3 {
+            app.by_page(Method::DELETE, SESSION, "omoi_session=guess", None).await.expect(204);
+        }
+        let refused = app.by_page(Method::DELETE, SESSION, "omoi_session=other", None).await;
+        refused.refused(429, "too_many_wrong_tokens");
+        app.get("/api/v1/whoami").await.expect(200);
+        // One that nobody has shown before waits its turn like any guess.
+        app.by_page(Method::DELETE, SESSION, &cookie, None).await.refused(429, "too_many_wrong_tokens");
+        assert_eq!(app.column("SELECT hash FROM sessions").await.len(), 1);
     }
 }
 

@@ -65,8 +65,11 @@ impl App {
 
     /// A viewer of server-sent events.
     pub async fn open_stream(&self, query: &str, headers: &[(&str, &str)]) -> Stream {
-        let mut request =
-            self.http.get(format!("{}/api/v1/stream?{query}", self.base)).bearer_auth(&self.token);
+        self.open_stream_by(&self.token, query, headers).await
+    }
+
+    pub async fn open_stream_by(&self, token: &str, query: &str, headers: &[(&str, &str)]) -> Stream {
+        let mut request = self.http.get(format!("{}/api/v1/stream?{query}", self.base)).bearer_auth(token);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -89,11 +92,19 @@ impl Viewer {
         }
     }
 
+    /// The position in the next sign of this type, with nothing else before it.
+    pub async fn sign(&mut self, kind: &str) -> i64 {
+        match self.hear().await {
+            Said::Json(sign) if sign["type"] == kind => sign["position"].as_i64().unwrap(),
+            other => panic!("{other:?} instead of {kind}"),
+        }
+    }
+
     /// The next thing that is not a sign of life.
     pub async fn next(&mut self) -> Value {
         loop {
             match self.hear().await {
-                Said::Json(ping) if ping["type"] == "ping" => {}
+                Said::Json(sign) if sign["type"] == "hello" || sign["type"] == "ping" => {}
                 Said::Json(said) => return said,
                 ended => panic!("the stream has ended: {ended:?}"),
             }
@@ -130,29 +141,53 @@ pub struct Stream {
     bytes: Vec<u8>,
 }
 
+/// A server-sent event as it is written.
+#[derive(Debug, PartialEq)]
+pub struct Block {
+    /// Empty for what is not named.
+    pub event: String,
+    pub id: Option<i64>,
+    pub data: Value,
+}
+
 impl Stream {
-    /// The next event and its `id:`; nothing once the stream has ended.
-    pub async fn try_next(&mut self) -> Option<(i64, Value)> {
+    /// The next block of lines; nothing once the stream has ended.
+    pub async fn block(&mut self) -> Option<Block> {
         loop {
-            while let Some(end) = self.bytes.windows(2).position(|two| two == b"\n\n") {
+            if let Some(end) = self.bytes.windows(2).position(|two| two == b"\n\n") {
                 let block: Vec<u8> = self.bytes.drain(..end + 2).collect();
                 let block = String::from_utf8(block).unwrap();
                 let field = |name| block.lines().find_map(|line| line.strip_prefix(name));
-                // A block without data is a sign of life.
-                if let Some(data) = field("data: ") {
-                    let id = field("id: ").expect("every event has its position").parse().unwrap();
-                    return Some((id, serde_json::from_str(data).unwrap()));
-                }
+                return Some(Block {
+                    event: field("event: ").unwrap_or_default().to_owned(),
+                    id: field("id: ").map(|id| id.parse().unwrap()),
+                    data: field("data: ").map_or(Value::Null, |data| serde_json::from_str(data).unwrap()),
+                });
             }
             let chunk = soon(self.response.chunk()).await.ok().flatten()?;
             self.bytes.extend_from_slice(&chunk);
         }
     }
 
+    /// The code that the stream ends with, if it says why; what comes before it does not matter.
+    pub async fn end(&mut self) -> Option<u64> {
+        let mut code = None;
+        while let Some(block) = self.block().await {
+            assert_eq!(code, None, "the last word is the last");
+            code = (block.event == "bye").then(|| block.data["code"].as_u64().unwrap());
+        }
+        code
+    }
+
     pub async fn next(&mut self) -> Value {
-        let (id, event) = self.try_next().await.expect("the stream goes on");
-        assert_eq!(event["position"], id, "the id of a server-sent event is its position");
-        event
+        loop {
+            let Block { event, id, data } = self.block().await.expect("the stream goes on");
+            // Named ones and those without data are signs of life.
+            if event.is_empty() && !data.is_null() {
+                assert_eq!(data["position"].as_i64(), id, "the id of a server-sent event is its position");
+                return data;
+            }
+        }
     }
 
     pub async fn take(&mut self, count: usize) -> Vec<Value> {

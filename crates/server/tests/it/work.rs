@@ -115,6 +115,9 @@ impl App {
                 let line: Vec<u8> = bytes.drain(..=end).collect();
                 let Some(data) = line.strip_prefix(b"data: ") else { continue };
                 let event: Value = serde_json::from_slice(data).unwrap();
+                if event["type"] == "hello" {
+                    continue;
+                }
                 if event["entity_id"] == last.as_str() {
                     return events;
                 }

@@ -1,10 +1,7 @@
 //! Who comes to a repository. A sandbox reaches its own project's alone; operators may read all.
 
-use std::net::SocketAddr;
-
 use axum::{
     body::Body,
-    extract::ConnectInfo,
     http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
@@ -13,7 +10,7 @@ use omoi_protocol::{ProjectId, project::Project, sandbox::Sandbox};
 
 use crate::{
     git,
-    http::{Api, ApiError, Caller, auth, bearer, request_id},
+    http::{Api, ApiError, Caller, Secret, bearer, request_id},
     store::{self, Bearer},
 };
 
@@ -26,11 +23,9 @@ pub struct Visit {
 
 impl Visit {
     pub async fn admit(api: &Api, parts: &Parts, repository: &str) -> Result<Self, Refused> {
-        let from = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-        let secret = secret(&parts.headers);
-        let admitted = api.gate.admit(&api.store, secret.as_deref(), from, api.clock.now()).await;
-        let bearer = admitted.map_err(|error| unwelcome(&parts.headers, error))?;
-        auth::through_own_door(parts.extensions.get(), &bearer)?;
+        let secret = secret(&parts.headers).map(Secret::Token);
+        let entered = api.enter(&parts.extensions, secret).await;
+        let bearer = entered.map_err(|error| unwelcome(&parts.headers, error))?;
         let project = repository.strip_suffix(".git").and_then(|id| id.parse::<ProjectId>().ok());
         let project = project.ok_or_else(|| not_there(repository))?;
         let sandbox = match &*bearer {

@@ -1,12 +1,10 @@
 //! The routes of the model API, under the paths that the vendors' libraries call, and who may use them: a sandbox, with
 //! its own token in the place of a key.
 
-use std::net::SocketAddr;
-
 use axum::{
     Router,
     body::Body,
-    extract::{ConnectInfo, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, StatusCode, request::Parts},
     response::Response,
     routing::{any, get, post},
@@ -25,7 +23,7 @@ use super::{
     upstream::Letter,
 };
 use crate::{
-    http::{Api, auth, extract},
+    http::{Api, Secret, bearer, extract},
     store::{Bearer, NewCall},
 };
 
@@ -136,10 +134,9 @@ impl Door {
 
     /// Whose token it is, as either vendor's library sends it.
     async fn admit(&self, parts: &Parts) -> Result<SandboxId, Refusal> {
-        let from = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-        let secret = auth::bearer(&parts.headers).or_else(|| api_key(&parts.headers));
-        let bearer = self.api.gate.admit(&self.api.store, secret, from, self.api.clock.now()).await?;
-        auth::through_own_door(parts.extensions.get(), &bearer)?;
+        let secret = bearer(&parts.headers).or_else(|| api_key(&parts.headers));
+        let secret = secret.map(|secret| Secret::Token(secret.to_owned()));
+        let bearer = self.api.enter(&parts.extensions, secret).await?;
         match &*bearer {
             Bearer::Sandbox { id, .. } => Ok(id.clone()),
             Bearer::Operator { .. } => {
