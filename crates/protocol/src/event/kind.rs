@@ -345,6 +345,24 @@ pub fn is_reserved(event_type: &str) -> bool {
     })
 }
 
+/// Whether it is taken from a sandbox that has no more room for events: it shows that the worker lives, or how the
+/// attempt ends.
+pub fn is_vital(event_type: &str) -> bool {
+    let vital = matches!(
+        event_type,
+        "agent.started"
+            | "agent.completed"
+            | "agent.failed"
+            | "agent.error"
+            | "agent.shutdown"
+            | "agent.message_injected"
+            | "agent.processing"
+            | "continuous.completed"
+            | "sandbox.preserved"
+    );
+    vital || is_heartbeat(event_type)
+}
+
 /// Whether it shows that work goes forward. All but the listed types do, so that a type that nobody has
 /// thought of keeps a sandbox from being taken for idle.
 pub fn is_work(event_type: &str) -> bool {
