@@ -46,7 +46,9 @@ impl Events {
         })?;
         let left = page.total_count - i64::try_from(page.events.len()).unwrap_or(0);
         if left > 0 && !cx.out.is_json() {
-            cx.out.note(&format!("{left} older ones are left out; --limit shows more"));
+            // A page of large events is full earlier.
+            let more = if page.events.len() < self.limit.into() { "" } else { "; --limit shows more" };
+            cx.out.note(&format!("{left} older ones are left out{more}"));
         }
         Ok(())
     }
@@ -85,14 +87,13 @@ impl Events {
     async fn catch_up(&self, cx: &Context, client: &Client, mut seen: i64) -> Result<i64> {
         loop {
             let query = EventQuery { after: Some(seen), limit: Some(PAGE), ..EventQuery::default() };
-            let events = client.event_list(&self.id, &query).await?.events;
-            let Some(newest) = events.iter().map(|event| event.seq).max() else { return Ok(seen) };
+            let page = client.event_list(&self.id, &query).await?;
+            let Some(newest) = page.events.iter().map(|event| event.seq).max() else { return Ok(seen) };
             seen = newest;
-            let full = events.len() == PAGE;
             let wanted =
                 |event: &StoredEvent| self.event_type.as_ref().is_none_or(|kind| *kind == event.event_type);
-            show(cx, events.into_iter().filter(wanted).collect())?;
-            if !full {
+            show(cx, page.events.into_iter().filter(wanted).collect())?;
+            if !page.has_more {
                 return Ok(seen);
             }
         }

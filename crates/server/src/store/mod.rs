@@ -39,6 +39,7 @@ mod migrate;
 mod monitor;
 mod offer;
 mod place;
+mod portion;
 mod postgres;
 mod project;
 mod proof;
@@ -63,6 +64,7 @@ mod tx;
 mod typed;
 mod value;
 mod watch;
+mod weight;
 mod writer;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -91,6 +93,7 @@ pub use self::{
     message::QUEUED as MESSAGE_QUEUED,
     monitor::Working,
     place::{Facts, Placed},
+    portion::{PAGE_BYTES, Portion},
     proof::Owed,
     rules::Rules,
     sandbox::SandboxFilter,

@@ -470,7 +470,7 @@ on_both! {
             let last = app.column("SELECT CAST(max(pos) AS TEXT) FROM events").await[0].parse::<i64>().unwrap();
             let copied = format!(
                 "INSERT INTO events SELECT {last} + 1, entity_type, '{}', seq, NULL, worker_last, event_type, type_count, \
-                 source, data, created_at, refused, opens_run FROM events WHERE pos = {last}",
+                 source, data, created_at, refused, opens_run, total_bytes FROM events WHERE pos = {last}",
                 "sandbox-of-another-process"
             );
             app.sql(&copied).await;
