@@ -157,7 +157,7 @@ export class Server {
       const params = { path: { id: sandbox }, query }
       const page = answer(await this.api.GET('/api/v1/sandboxes/{id}/events', { params }))
       all.push(...page.events.toSorted((a, b) => a.seq - b.seq))
-      if (page.events.length < PAGE) return all
+      if (page.events.length === 0) return all
     }
   }
 

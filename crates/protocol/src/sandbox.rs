@@ -237,6 +237,8 @@ pub struct EventsReceived {
 pub struct EventPage {
     pub events: Vec<StoredEvent>,
     pub total_count: i64,
+    /// Whether more follow in the direction of the page. A page may be shorter than its limit: large events fill it earlier.
+    pub has_more: bool,
     pub sandbox_id: SandboxId,
 }
 

@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -22,12 +22,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::store::{Announce, Entry, Error, MESSAGE_QUEUED, Store};
+use crate::store::{Announce, Entry, Error, MESSAGE_QUEUED, PAGE_BYTES, Store};
 
 /// Batches of rows that may wait for the pump; beyond it they are read back from the store.
 const INTAKE_MAX: usize = 1024;
 /// How many rows are read back at a time.
 const PAGE: usize = 1000;
+/// What one viewer is given at a time; each may hold a few of these while it does not read.
+const VIEW_BYTES: usize = 1024 * 1024;
+/// What a row takes in memory besides its data.
+const ROW_BYTES: usize = 1024;
 /// How often the store is asked for rows that nobody told of, such as those of a command-line call.
 const POLL: Duration = Duration::from_secs(1);
 /// After these a task may be ready that was not, or there may be room for one.
@@ -119,8 +123,10 @@ pub struct Wakes {
 pub struct Bus(Arc<Inner>);
 
 struct Inner {
-    ring: RwLock<VecDeque<Arc<Live>>>,
-    ring_max: usize,
+    ring: RwLock<Ring>,
+    /// What waits for the pump, and may.
+    intake_bytes: AtomicUsize,
+    intake_bytes_max: usize,
     /// The last position that viewers may see.
     tail: watch::Sender<i64>,
     intake: mpsc::Sender<Vec<Entry>>,
@@ -131,15 +137,59 @@ struct Inner {
     wakes: Wakes,
 }
 
+/// The last rows, up to a number and a weight.
+struct Ring {
+    rows: VecDeque<Arc<Live>>,
+    bytes: usize,
+    rows_max: usize,
+    bytes_max: usize,
+}
+
+impl Ring {
+    fn new(rows_max: usize, bytes_max: usize) -> Self {
+        Self { rows: VecDeque::new(), bytes: 0, rows_max, bytes_max }
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.bytes += weight(&entry);
+        self.rows.push_back(Live::new(entry));
+        while (self.rows.len() > self.rows_max || self.bytes > self.bytes_max)
+            && let Some(oldest) = self.rows.pop_front()
+        {
+            self.bytes -= weight(&oldest.entry);
+        }
+    }
+
+    /// Rows from a position on, at least one; none if it is not here.
+    fn take(&self, from: i64, limit: usize) -> Option<Vec<Arc<Live>>> {
+        let first = self.rows.front()?.entry.pos;
+        let skip = usize::try_from(from - first).ok()?;
+        let mut bytes = 0;
+        let fits = |row: &&Arc<Live>| {
+            let is_first = bytes == 0;
+            bytes += weight(&row.entry);
+            is_first || bytes <= VIEW_BYTES
+        };
+        Some(self.rows.iter().skip(skip).take(limit).take_while(fits).cloned().collect())
+    }
+}
+
+/// Its data is there a second time once somebody has wanted its text.
+fn weight(entry: &Entry) -> usize {
+    2 * entry.data.len() + ROW_BYTES
+}
+
 /// What the pump needs besides the bus.
 pub struct Intake(mpsc::Receiver<Vec<Entry>>);
 
 impl Bus {
-    pub fn new(ring_max: usize) -> (Self, Intake) {
+    /// With a ring of so many rows and bytes. As many bytes may wait for it: more would drive each other out of it.
+    pub fn new(rows_max: usize, bytes_max: usize) -> (Self, Intake) {
         let (intake, rows) = mpsc::channel(INTAKE_MAX);
         let inner = Inner {
-            ring: RwLock::new(VecDeque::new()),
-            ring_max,
+            ring: RwLock::new(Ring::new(rows_max, bytes_max)),
+            intake_bytes: AtomicUsize::new(0),
+            intake_bytes_max: bytes_max,
             tail: watch::Sender::new(0),
             intake,
             hinted: AtomicI64::new(0),
@@ -156,10 +206,28 @@ impl Bus {
         Box::new(move |rows| {
             let Some(last) = rows.last().map(|row| row.pos) else { return };
             bus.wake_waiters(&rows);
-            if bus.0.intake.try_send(rows).is_err() {
+            if !bus.send(rows) {
                 bus.hint(last);
             }
         })
+    }
+
+    /// Hands rows to the pump, unless too many wait for it.
+    fn send(&self, rows: Vec<Entry>) -> bool {
+        let bytes: usize = rows.iter().map(weight).sum();
+        let waiting = self.0.intake_bytes.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        let sent = waiting <= self.0.intake_bytes_max && self.0.intake.try_send(rows).is_ok();
+        if !sent {
+            self.0.intake_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        }
+        sent
+    }
+
+    /// Rows that waited for the pump.
+    fn receive(&self, next: &mut i64, rows: Vec<Entry>) {
+        let bytes = rows.iter().map(weight).sum();
+        self.accept(next, rows);
+        self.0.intake_bytes.fetch_sub(bytes, Ordering::SeqCst);
     }
 
     fn hint(&self, pos: i64) {
@@ -225,12 +293,12 @@ impl Bus {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                Some(batch) = rows.recv() => self.accept(&mut next, batch),
+                Some(batch) = rows.recv() => self.receive(&mut next, batch),
                 () = self.0.hint.notified() => {}
                 _ = poll.tick() => self.0.hinted.store(i64::MAX, Ordering::SeqCst),
             }
             while let Ok(batch) = rows.try_recv() {
-                self.accept(&mut next, batch);
+                self.receive(&mut next, batch);
             }
             if self.0.hinted.swap(0, Ordering::SeqCst) >= next
                 && let Err(error) = self.catch_up(&mut next, &store).await
@@ -259,20 +327,16 @@ impl Bus {
         let known = *next;
         for row in batch.into_iter().skip_while(|row| row.pos < known) {
             *next = row.pos + 1;
-            ring.push_back(Live::new(row));
-        }
-        while ring.len() > self.0.ring_max {
-            ring.pop_front();
+            ring.push(row);
         }
     }
 
     async fn catch_up(&self, next: &mut i64, store: &Store) -> Result<(), Error> {
         loop {
-            let rows = store.event_after(*next - 1, PAGE).await?;
-            let full = rows.len() == PAGE;
-            self.wake_waiters(&rows);
-            self.accept(next, rows);
-            if !full {
+            let page = store.event_after(*next - 1, PAGE, PAGE_BYTES).await?;
+            self.wake_waiters(&page.rows);
+            self.accept(next, page.rows);
+            if page.is_last {
                 return Ok(());
             }
         }
@@ -309,10 +373,7 @@ impl Bus {
     }
 
     fn take_from_ring(&self, next: i64, limit: usize) -> Option<Vec<Arc<Live>>> {
-        let ring = self.0.ring.read().unwrap_or_else(PoisonError::into_inner);
-        let first = ring.front()?.entry.pos;
-        let skip = usize::try_from(next - first).ok()?;
-        Some(ring.iter().skip(skip).take(limit).cloned().collect())
+        self.0.ring.read().unwrap_or_else(PoisonError::into_inner).take(next, limit)
     }
 }
 
@@ -351,8 +412,9 @@ impl Viewer {
                     Some(rows) => rows,
                     None => self
                         .store
-                        .event_after(self.next - 1, limit)
+                        .event_after(self.next - 1, limit, VIEW_BYTES)
                         .await?
+                        .rows
                         .into_iter()
                         .map(Live::new)
                         .collect(),
@@ -377,7 +439,72 @@ impl Viewer {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use jiff::Timestamp;
+    use omoi_protocol::EventSource;
+
     use super::*;
+
+    fn entry(pos: i64, bytes: usize) -> Entry {
+        Entry {
+            pos,
+            entity_type: Cow::Borrowed("sandbox"),
+            entity_id: "sbx".to_owned(),
+            seq: Some(pos),
+            worker_seq: None,
+            worker_last: 0,
+            event_type: "agent.thinking".to_owned(),
+            type_count: pos,
+            opens_run: false,
+            total_bytes: 0,
+            source: EventSource::Agent,
+            data: "x".repeat(bytes),
+            created_at: Timestamp::UNIX_EPOCH,
+            refused: None,
+        }
+    }
+
+    fn positions(rows: Option<Vec<Arc<Live>>>) -> Option<Vec<i64>> {
+        rows.map(|rows| rows.iter().map(|row| row.entry.pos).collect())
+    }
+
+    #[test]
+    fn the_ring_holds_so_many_rows_and_so_many_bytes() {
+        let mut ring = Ring::new(3, 10_000);
+        (1..=5).for_each(|pos| ring.push(entry(pos, 10)));
+        assert_eq!((ring.rows.len(), ring.rows[0].entry.pos), (3, 3));
+        ring.push(entry(6, 4000));
+        assert_eq!(positions(ring.take(6, 9)), Some(vec![6]), "twice its data, and nothing else has room");
+        assert_eq!(positions(ring.take(5, 9)), None, "it is read from the store");
+        ring.push(entry(7, 8000));
+        assert_eq!((ring.rows.len(), ring.bytes), (0, 0), "larger than all of it");
+        ring.push(entry(8, 10));
+        assert_eq!(positions(ring.take(8, 9)), Some(vec![8]));
+    }
+
+    #[test]
+    fn a_viewer_is_given_so_many_bytes_at_a_time_and_at_least_one_row() {
+        let mut ring = Ring::new(100, usize::MAX);
+        (1..=8).for_each(|pos| ring.push(entry(pos, VIEW_BYTES / 8)));
+        assert_eq!(positions(ring.take(1, 9)), Some(vec![1, 2, 3]));
+        ring.push(entry(9, VIEW_BYTES));
+        assert_eq!(positions(ring.take(9, 9)), Some(vec![9]));
+        assert_eq!(positions(ring.take(8, 1)), Some(vec![8]));
+    }
+
+    #[test]
+    fn what_waits_for_the_pump_is_bounded_by_bytes() {
+        let (bus, mut intake) = Bus::new(100, 10_000);
+        assert!(bus.send(vec![entry(1, 1000)]) && bus.send(vec![entry(2, 1000)]));
+        assert!(!bus.send(vec![entry(3, 2000)]), "it is read back");
+        let mut next = 1;
+        while let Ok(batch) = intake.0.try_recv() {
+            bus.receive(&mut next, batch);
+        }
+        assert_eq!((next, bus.0.intake_bytes.load(Ordering::SeqCst)), (3, 0));
+        assert!(bus.send(vec![entry(3, 2000)]));
+    }
 
     #[test]
     fn viewers_are_woken_a_few_times_at_once_and_then_at_a_pace() {

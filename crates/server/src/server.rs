@@ -66,7 +66,7 @@ impl Server {
         let usual = Usual::load(config.guardian.policy.as_deref())?;
         // Before anything is counted: a figure that was asked for earlier counts nothing, for good.
         telemetry::metrics_handle();
-        let (bus, intake) = Bus::new(config.live.ring_events);
+        let (bus, intake) = Bus::new(config.live.ring_events, config.live.ring_bytes);
         let store = Store::open(&config, clock.clone(), bus.announce()).await?;
         let mirrors = Mirrors::new(&config)?;
         bus.begin_at(store.event_last_position().await?);

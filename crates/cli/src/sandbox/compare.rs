@@ -65,10 +65,9 @@ impl Summary {
         loop {
             let before = events.last().map(|event| event.seq);
             let query = EventQuery { before, limit: Some(PAGE), ..EventQuery::default() };
-            let page = client.event_list(id, &query).await?.events;
-            let last = page.len() < PAGE;
-            events.extend(page);
-            if last {
+            let page = client.event_list(id, &query).await?;
+            events.extend(page.events);
+            if !page.has_more {
                 break;
             }
             if events.len() >= EVENTS_MAX {

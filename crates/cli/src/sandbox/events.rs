@@ -44,7 +44,9 @@ impl Events {
         })?;
         let left = page.total_count - i64::try_from(page.events.len()).unwrap_or(0);
         if left > 0 && !cx.out.is_json() {
-            cx.out.note(&format!("{left} older ones are left out; --limit shows more"));
+            // A page of large events is full earlier.
+            let more = if page.events.len() < self.limit.into() { "" } else { "; --limit shows more" };
+            cx.out.note(&format!("{left} older ones are left out{more}"));
         }
         Ok(())
     }

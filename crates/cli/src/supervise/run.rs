@@ -56,11 +56,10 @@ impl Run {
         loop {
             let after = Some(events.last().map_or(0, |event| event.seq));
             let query = EventQuery { after, limit: Some(PAGE), ..EventQuery::default() };
-            let mut page = client.event_list(id, &query).await?.events;
-            page.sort_by_key(|event| event.seq);
-            let last = page.len() < PAGE;
-            events.append(&mut page);
-            if last || events.len() >= EVENTS_MAX {
+            let mut page = client.event_list(id, &query).await?;
+            page.events.sort_by_key(|event| event.seq);
+            events.append(&mut page.events);
+            if !page.has_more || events.len() >= EVENTS_MAX {
                 break;
             }
         }

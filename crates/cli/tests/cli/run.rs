@@ -27,7 +27,7 @@ fn work(worker: &Worker) {
         "agent.file_edited",
         json!({ "file_path": "x.py", "change_type": "created", "lines_added": 1, "lines_removed": 0, "full_diff": diff }),
     );
-    worker.post("model.call", json!({ "state": "done", "cost_usd": 0.25 }));
+    worker.call_model(&json!({ "state": "done", "cost_usd": 0.25 }));
 }
 
 fn complete(worker: &Worker) {

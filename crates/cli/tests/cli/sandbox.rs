@@ -49,7 +49,7 @@ fn the_output_and_the_exit_code_of_a_command_are_ours() {
     assert_eq!(running.line(), "one\n");
     say(&worker, "cmd-1", "stderr", "two\n");
     say(&worker, "cmd-2", "stdout", "of another command\n");
-    worker.post("model.call", json!({ "cost_usd": 0.25 }));
+    worker.call_model(&json!({ "cost_usd": 0.25 }));
     say(&worker, "cmd-1", "stdout", "\u{1b}[1mthree");
     end(&worker, 3);
     let kept = json!({ "kept": true, "ref": "refs/preserved/x", "commit": "fedcba9876543210", "files": 1, "events": 0 });

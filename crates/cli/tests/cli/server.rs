@@ -76,6 +76,7 @@ impl<'d> Served<'d> {
         Worker {
             id: id.parse().unwrap(),
             client: Client::new(&self.url, token).unwrap(),
+            operator: Client::new(&self.url, self.token.as_deref().unwrap_or_default()).unwrap(),
             token: token.to_owned(),
             runtime,
         }
@@ -161,6 +162,8 @@ impl Drop for Running {
 pub struct Worker {
     id: SandboxId,
     client: Client,
+    /// Says what the server would have told.
+    operator: Client,
     token: String,
     runtime: tokio::runtime::Runtime,
 }
@@ -173,10 +176,19 @@ impl Worker {
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub fn post(&self, event_type: &str, data: Value) {
-        let event_data = to_raw_value(&data).unwrap();
+        self.post_by(&self.client, event_type, &data);
+    }
+
+    /// What the server tells of a model call.
+    pub fn call_model(&self, data: &Value) {
+        self.post_by(&self.operator, "model.call", data);
+    }
+
+    fn post_by(&self, client: &Client, event_type: &str, data: &Value) {
+        let event_data = to_raw_value(data).unwrap();
         let source = EventSource::Agent;
         let event = NewEvent { event_type: event_type.to_owned(), event_data, source, worker_seq: None };
-        self.runtime.block_on(self.client.event_append(&self.id, &event)).unwrap();
+        self.runtime.block_on(client.event_append(&self.id, &event)).unwrap();
     }
 
     /// The texts of the messages that come, once some do.

@@ -326,6 +326,43 @@ pub fn is_heartbeat(event_type: &str) -> bool {
     matches!(event_type, "agent.heartbeat" | "spec.heartbeat" | "heartbeat")
 }
 
+/// What the server alone tells: whole types, and beginnings of types that end with a dot. A worker's word for it would be
+/// taken for the server's.
+pub const RESERVED: [&str; 7] = [
+    "budget.exceeded",
+    "conductor.",
+    "egress.denied",
+    "git.push",
+    "guardian.",
+    "model.call",
+    "spec.eval_result",
+];
+
+pub fn is_reserved(event_type: &str) -> bool {
+    RESERVED.iter().any(|word| match word.ends_with('.') {
+        true => event_type.starts_with(word),
+        false => event_type == *word,
+    })
+}
+
+/// Whether it is taken from a sandbox that has no more room for events: it shows that the worker lives, or how the
+/// attempt ends.
+pub fn is_vital(event_type: &str) -> bool {
+    let vital = matches!(
+        event_type,
+        "agent.started"
+            | "agent.completed"
+            | "agent.failed"
+            | "agent.error"
+            | "agent.shutdown"
+            | "agent.message_injected"
+            | "agent.processing"
+            | "continuous.completed"
+            | "sandbox.preserved"
+    );
+    vital || is_heartbeat(event_type)
+}
+
 /// Whether it shows that work goes forward. All but the listed types do, so that a type that nobody has
 /// thought of keeps a sandbox from being taken for idle.
 pub fn is_work(event_type: &str) -> bool {

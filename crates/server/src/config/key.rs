@@ -162,6 +162,9 @@ config! {
     limits: Limits {
         /// Size of one event.
         event_bytes_max: usize, SIZE, "1MiB", ["OMOI_LIMITS_EVENT_BYTES_MAX"];
+        /// Size of all events that one sandbox reports. Beyond it, only those are taken that show that it lives or
+        /// how it ends.
+        sandbox_event_bytes_max: usize, SIZE, "1GiB", ["OMOI_LIMITS_SANDBOX_EVENT_BYTES_MAX"];
         /// Size of a request's body.
         body_bytes_max: usize, SIZE, "8MiB", ["OMOI_LIMITS_BODY_BYTES_MAX"];
         /// Events in one request.
@@ -271,6 +274,8 @@ config! {
         viewer_stall_timeout: Duration, PERIOD, "10s", ["OMOI_LIVE_VIEWER_STALL_TIMEOUT"];
         /// Recent events kept in memory; a viewer further behind reads from the store.
         ring_events: usize, count(), "8192", ["OMOI_LIVE_RING_EVENTS"];
+        /// Memory that they may take; the oldest go earlier where they are large.
+        ring_bytes: usize, SIZE, "64MiB", ["OMOI_LIVE_RING_BYTES"];
         /// How often a quiet stream is pinged.
         ping_interval: Duration, PERIOD, "30s", ["OMOI_LIVE_PING_INTERVAL"];
         /// How long events are collected before they are sent together; 0: not at all.

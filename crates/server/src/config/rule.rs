@@ -10,6 +10,10 @@ pub(super) fn check(config: &Config, entries: &[Entry]) -> Result<(), Error> {
             ("limits.event_bytes_max", "may not exceed", "limits.body_bytes_max"),
         ),
         (
+            limits.event_bytes_max <= limits.sandbox_event_bytes_max,
+            ("limits.event_bytes_max", "may not exceed", "limits.sandbox_event_bytes_max"),
+        ),
+        (
             limits.message_bytes_max <= limits.body_bytes_max,
             ("limits.message_bytes_max", "may not exceed", "limits.body_bytes_max"),
         ),

@@ -80,6 +80,10 @@ impl Caller {
         self.own_or(id, Role::Operator)
     }
 
+    pub fn is_sandbox(&self) -> bool {
+        matches!(&*self.0, Bearer::Sandbox { .. })
+    }
+
     /// The sandbox itself and nobody in its place.
     pub fn sandbox_itself(&self, id: &SandboxId) -> ApiResult<()> {
         match &*self.0 {

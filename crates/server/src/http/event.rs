@@ -8,7 +8,7 @@ use axum::{
 use jiff::{SignedDuration, Timestamp};
 use omoi_protocol::{
     EventId, EventSource, SandboxId,
-    event::NewEvent,
+    event::{NewEvent, is_reserved},
     sandbox::{EventPage, EventReceived, EventsReceived, Trajectory},
 };
 use serde::Deserialize;
@@ -33,7 +33,6 @@ use crate::{
 /// How far ahead of ours a worker's clock may be.
 const CLOCK_AHEAD_MAX: SignedDuration = SignedDuration::from_mins(5);
 const TYPE_CHARS_MAX: usize = 100;
-const GUARDIAN: &str = "guardian.";
 const TRAJECTORY_LIMIT_MAX: i64 = 1000;
 
 pub fn routes() -> Routes {
@@ -71,17 +70,14 @@ struct PostedEvent {
 }
 
 impl PostedEvent {
-    fn checked(self, limits: &Limits, now: Timestamp) -> ApiResult<NewEvent> {
+    fn checked(self, who: &Caller, limits: &Limits, now: Timestamp) -> ApiResult<NewEvent> {
         let invalid = |why| ApiError::invalid("validation_failed", why);
         check::text("event_type", &self.event_type, 1, TYPE_CHARS_MAX).map_err(invalid)?;
         if self.event_type.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(invalid("event_type is one word, as agent.tool_use".to_owned()));
         }
-        // What is thought of an agent is not its own to say.
-        if self.event_type.starts_with(GUARDIAN) {
-            let detail = format!("{} is not a worker's to report: it is the Guardian's", self.event_type);
-            return Err(ApiError::invalid("reserved_event_type", detail));
-        }
+        let source = self.source.unwrap_or(EventSource::Agent);
+        may_say(who, &self.event_type, source)?;
         check::range("worker_seq", self.worker_seq, 1, i64::MAX - 1).map_err(invalid)?;
         if self.timestamp.is_some_and(|at| at.duration_since(now) > CLOCK_AHEAD_MAX) {
             let detail = format!("timestamp lies in the future: here it is {now}; set the worker's clock");
@@ -97,13 +93,22 @@ impl PostedEvent {
                 format!("event_data has {} bytes; {} are allowed", data.get().len(), limits.event_bytes_max);
             return Err(ApiError::too_large("event_too_large", detail));
         }
-        Ok(NewEvent {
-            event_type: self.event_type,
-            event_data: data,
-            source: self.source.unwrap_or(EventSource::Agent),
-            worker_seq: self.worker_seq,
-        })
+        Ok(NewEvent { event_type: self.event_type, event_data: data, source, worker_seq: self.worker_seq })
     }
+}
+
+/// What the server says is not a sandbox's to say; what is thought of an agent is nobody's else at all.
+fn may_say(who: &Caller, event_type: &str, source: EventSource) -> ApiResult<()> {
+    let is_own = who.is_sandbox();
+    if is_reserved(event_type) && (is_own || event_type.starts_with("guardian.")) {
+        let detail = format!("{event_type} is not a worker's to report: the server alone tells it");
+        return Err(ApiError::invalid("reserved_event_type", detail));
+    }
+    if is_own && source == EventSource::System {
+        let detail = "source `system` is the server's own; a worker says `agent` or `worker`";
+        return Err(ApiError::invalid("reserved_event_source", detail));
+    }
+    Ok(())
 }
 
 /// Store events
@@ -130,7 +135,7 @@ async fn post_events(
             }
             let events = batch
                 .into_iter()
-                .map(|event| event.checked(&api.limits, now))
+                .map(|event| event.checked(&who, &api.limits, now))
                 .collect::<ApiResult<Vec<_>>>()?;
             let events = append(&api, &who, &id, events).await?;
             let status = "received".to_owned();
@@ -145,7 +150,7 @@ async fn post_events(
             events: None,
         } => {
             let event = PostedEvent { event_type, event_data, source, worker_seq, timestamp };
-            let event = event.checked(&api.limits, now)?;
+            let event = event.checked(&who, &api.limits, now)?;
             let received = append(&api, &who, &id, vec![event]).await?.pop();
             received
                 .map(|one| Answer(one).into_response())

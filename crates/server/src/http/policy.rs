@@ -17,10 +17,7 @@ use super::{
     route::{Routes, routes},
 };
 use crate::{
-    domain::supervision::{
-        policy::Policy,
-        replay::{Replay, replay},
-    },
+    domain::supervision::{policy::Policy, replay::Replay},
     store::StoredPolicy,
 };
 
@@ -29,7 +26,6 @@ const TRIED_HOURS: i64 = 24;
 const TRIED_SANDBOXES: usize = 50;
 const TRIED_EVENTS: usize = 100_000;
 const TRIED_EVENTS_EACH: usize = 20_000;
-const EVENTS_PAGE: usize = 1_000;
 /// Findings that are named for each sandbox.
 const TRIED_FINDINGS: usize = 50;
 
@@ -104,39 +100,11 @@ async fn dry_run(
             tried.truncated = true;
             break;
         }
-        let (replayed, cut) = run(&api, &id, policy.clone(), left.min(TRIED_EVENTS_EACH)).await?;
+        let (replayed, cut) = api.store.guardian_replay(&id, &policy, left.min(TRIED_EVENTS_EACH)).await?;
         tried.truncated |= cut;
         add(&mut tried, id, replayed);
     }
     Ok(Answer(tried))
-}
-
-/// What the policy would have made of one sandbox, and whether there was more of it.
-async fn run(
-    api: &Api,
-    id: &SandboxId,
-    policy: std::sync::Arc<Policy>,
-    most: usize,
-) -> ApiResult<(Replay, bool)> {
-    let charter = api.store.guardian_subject(id.as_str()).await?.charter;
-    let mut events = Vec::new();
-    let mut cut = false;
-    loop {
-        let after = events.last().map_or(0, |event: &omoi_protocol::event::StoredEvent| event.seq);
-        let page = api.store.guardian_past(id, after, i64::MAX, EVENTS_PAGE).await?;
-        let is_last = page.len() < EVENTS_PAGE;
-        events.extend(page);
-        if is_last {
-            break;
-        }
-        if events.len() >= most {
-            cut = true;
-            break;
-        }
-    }
-    let replayed = tokio::task::spawn_blocking(move || replay(&events, charter, &policy)).await;
-    let failed = |error: tokio::task::JoinError| ApiError::invalid("policy_not_tried", error.to_string());
-    Ok((replayed.map_err(failed)?, cut))
 }
 
 fn add(tried: &mut PolicyTried, sandbox_id: SandboxId, replayed: Replay) {

@@ -32,12 +32,12 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
             let sql = format!(
                 "WITH base AS (SELECT COALESCE(max(pos), 0) AS last FROM events), added AS ( \
                  INSERT INTO events SELECT base.last + r.n, r.entity_type, r.entity_id, r.seq, r.worker_seq, \
-                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused, r.opens_run FROM base, \
+                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused, r.opens_run, r.total_bytes FROM base, \
                  unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], \
-                 $8::text[], $9::text[], $10::bigint[], $11::text[], $12::bigint[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
-                 worker_seq, worker_last, event_type, type_count, source, data, created_at, refused, opens_run, n)) \
-                 SELECT last, pg_notify('{CHANNEL}', (last + $13)::text) IS NULL AS told, \
-                 1 / CASE WHEN txid_current() = COALESCE($14, txid_current()) THEN 1 ELSE 0 END AS trusted FROM base"
+                 $8::text[], $9::text[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
+                 worker_seq, worker_last, event_type, type_count, source, data, created_at, refused, opens_run, total_bytes, n)) \
+                 SELECT last, pg_notify('{CHANNEL}', (last + $14)::text) IS NULL AS told, \
+                 1 / CASE WHEN txid_current() = COALESCE($15, txid_current()) THEN 1 ELSE 0 END AS trusted FROM base"
             );
             let rows = &tx.rows;
             let texts = |of: fn(&Entry) -> &str| rows.iter().map(of).collect::<Vec<_>>();
@@ -58,6 +58,7 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
                         &ints(|row| Some(row.created_at.as_microsecond())),
                         &rows.iter().map(|row| row.refused.as_deref()).collect::<Vec<_>>(),
                         &ints(|row| Some(row.opens_run.into())),
+                        &ints(|row| Some(row.total_bytes)),
                         &i64::try_from(rows.len()).unwrap_or(i64::MAX),
                         &tx.trusted,
                     ],
@@ -78,7 +79,7 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
     }
     let last = sqlite::query(conn, "SELECT COALESCE(max(pos), 0) AS pos FROM events", vec![])?;
     let last: i64 = last.first().map_or(Ok(0), |row| row.get("pos"))?;
-    let sql = "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    let sql = "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
     sqlite::execute_each(conn, sql, (last + 1..).zip(rows), |statement, (pos, row)| {
         statement.raw_bind_parameter(1, pos)?;
         statement.raw_bind_parameter(2, row.entity_type.as_ref())?;
@@ -92,7 +93,8 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
         statement.raw_bind_parameter(10, row.data.as_str())?;
         statement.raw_bind_parameter(11, row.created_at.as_microsecond())?;
         statement.raw_bind_parameter(12, row.refused.as_deref())?;
-        statement.raw_bind_parameter(13, row.opens_run)
+        statement.raw_bind_parameter(13, row.opens_run)?;
+        statement.raw_bind_parameter(14, row.total_bytes)
     })?;
     Ok(last)
 }
@@ -109,10 +111,11 @@ pub(super) async fn streams(tx: &mut Tx, of: &[(&str, &str)]) -> Result<Vec<Row>
     let select = |event_type: &str| {
         let of_type = |column: &str| typed::last(column, "s.id", event_type);
         format!(
-            "SELECT {event_type} AS event_type, {}, {}, {}, ({}) AS type_count, ({}) AS type_seq",
+            "SELECT {event_type} AS event_type, {}, {}, {}, {}, ({}) AS type_count, ({}) AS type_seq",
             Reporter::COLUMNS,
             last("seq"),
             last("worker_last"),
+            last("total_bytes"),
             of_type("e.type_count"),
             of_type("e.seq"),
         )

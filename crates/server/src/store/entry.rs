@@ -24,6 +24,8 @@ pub struct Entry {
     pub type_count: i64,
     /// Whether it is in the index of types.
     pub opens_run: bool,
+    /// What the sandbox's events weigh together with this one; see `weight.rs`.
+    pub total_bytes: i64,
     pub source: EventSource,
     /// A JSON object.
     pub data: String,
@@ -50,12 +52,17 @@ impl Entry {
             event_type: event_type.to_owned(),
             type_count: 0,
             opens_run: false,
+            total_bytes: 0,
             source: EventSource::System,
             data: payload.to_string(),
             created_at: now,
             refused: None,
         }
     }
+
+    /// All but the data.
+    pub(super) const COLUMNS: &str = "pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, \
+                                      opens_run, total_bytes, source, created_at, refused";
 
     pub(super) fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
@@ -68,6 +75,7 @@ impl Entry {
             event_type: row.get("event_type")?,
             type_count: row.get("type_count")?,
             opens_run: row.get("opens_run")?,
+            total_bytes: row.get("total_bytes")?,
             source: row.parse("source")?,
             data: row.get("data")?,
             created_at: row.get("created_at")?,

@@ -16,12 +16,15 @@ use super::{
     entry::Entry,
     footprint,
     job::Answer,
-    keep, message, sandbox,
+    keep, message,
+    portion::{self, PAGE_BYTES, Portion, Room},
+    sandbox,
     stream::{self, Stream},
     system, transition,
     typed::{self, TypedAsk},
     value::{Row, params},
     watch::Beat,
+    weight,
 };
 use crate::domain::report;
 
@@ -135,6 +138,8 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
             None => None,
         });
     }
+    let new = append.events.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(event, _)| event);
+    weight::has_room(stream, new, tx.rules.sandbox_event_bytes_max)?;
     for (event, known) in append.events.iter().zip(known) {
         let placed = match known {
             Some(placed) => placed,
@@ -200,6 +205,7 @@ async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -
 
 async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result<Placed, Error> {
     stream.last_seq += 1;
+    stream.total_bytes = stream.total_bytes.saturating_add(weight::of(event.event_data.get()));
     stream.heard = true;
     if report::is_heartbeat(&event.event_type) {
         stream.beat = Some(Beat::read(event.event_data.get()));
@@ -233,6 +239,7 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
         event_type: event.event_type.clone(),
         type_count,
         opens_run,
+        total_bytes: stream.total_bytes,
         source: event.source,
         data,
         created_at: tx.now,
@@ -266,11 +273,8 @@ impl Store {
                 Some(kind) => total_of(tx, &id, kind).await?,
                 None => total(tx, &id).await?,
             };
-            Ok(EventPage {
-                events: ask.page(tx, &id, total_count).await?,
-                total_count,
-                sandbox_id: id.clone(),
-            })
+            let (events, has_more) = ask.page(tx, &id, total_count).await?;
+            Ok(EventPage { events, total_count, has_more, sandbox_id: id.clone() })
         })
         .await
     }
@@ -303,17 +307,19 @@ impl Store {
         .await
     }
 
-    /// Everything stored after a position, in order: what live viewers catch up with.
-    pub async fn event_after(&self, pos: i64, limit: usize) -> Result<Vec<Entry>, Error> {
+    /// Everything stored after a position, in order: what live viewers catch up with. About so many bytes at a time.
+    pub async fn event_after(&self, pos: i64, limit: usize, bytes: usize) -> Result<Portion<Entry>, Error> {
         self.read(async move |tx| {
-            let rows = tx
-                .query(
-                    "SELECT pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, opens_run, source, \
-                     data, created_at, refused FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
-                    params![pos, limit],
-                )
-                .await?;
-            rows.iter().map(Entry::read).collect()
+            let sql = format!(
+                "SELECT {}, {} FROM events WHERE pos > $1 ORDER BY pos LIMIT $2",
+                Entry::COLUMNS,
+                portion::data()
+            );
+            let rows = tx.query(&sql, params![pos, limit]).await?;
+            let is_short = rows.len() < limit;
+            let (rows, is_cut) = Room::new(bytes).fill(tx, rows).await?;
+            let rows = rows.iter().map(Entry::read).collect::<Result<_, _>>()?;
+            Ok(Portion { rows, is_last: is_short && !is_cut })
         })
         .await
     }
@@ -338,10 +344,11 @@ pub struct EventAsk {
 }
 
 impl EventAsk {
-    async fn page(&self, tx: &mut Tx, id: &SandboxId, total: i64) -> Result<Vec<StoredEvent>, Error> {
+    /// Newest first, and whether there are more in the direction of the page.
+    async fn page(&self, tx: &mut Tx, id: &SandboxId, total: i64) -> Result<(Vec<StoredEvent>, bool), Error> {
         // From `after` alone on, the events right behind it are meant, not the newest.
         let oldest_first = self.after.is_some() && self.before.is_none();
-        let mut events = match &self.event_type {
+        let (mut events, has_more) = match &self.event_type {
             None => self.any_page(tx, id, total, oldest_first).await?,
             Some(event_type) => {
                 let (after, before) = (self.after.unwrap_or(0), self.before.unwrap_or(i64::MAX));
@@ -352,20 +359,18 @@ impl EventAsk {
         if oldest_first {
             events.reverse();
         }
-        Ok(events)
+        Ok((events, has_more))
     }
 
-    /// Of whatever type.
+    /// Of whatever type. Numbers are dense, so the last one tells whether more follow.
     async fn any_page(
         &self,
         tx: &mut Tx,
         id: &SandboxId,
         total: i64,
         oldest_first: bool,
-    ) -> Result<Vec<StoredEvent>, Error> {
-        let mut sql = "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events \
-                       WHERE entity_id = $1 AND seq IS NOT NULL"
-            .to_owned();
+    ) -> Result<(Vec<StoredEvent>, bool), Error> {
+        let mut sql = select("WHERE entity_id = $1 AND seq IS NOT NULL");
         let mut values = params![id];
         let mut offset = self.offset;
         let mut before = self.before;
@@ -392,7 +397,13 @@ impl EventAsk {
             sql.push_str(&format!(" OFFSET ${}", values.len()));
         }
         let rows = tx.query(&sql, values).await?;
-        rows.iter().map(|row| stored(row, id)).collect()
+        let (rows, _) = Room::new(PAGE_BYTES).fill(tx, rows).await?;
+        let events = rows.iter().map(|row| stored(row, id)).collect::<Result<Vec<_>, _>>()?;
+        let has_more = events.last().is_some_and(|last| match oldest_first {
+            true => last.seq < total,
+            false => last.seq > self.after.unwrap_or(0).saturating_add(1),
+        });
+        Ok((events, has_more))
     }
 }
 
@@ -414,15 +425,16 @@ impl TrajectoryAsk {
             (true, cursor) => (">", "ASC", cursor.unwrap_or(0)),
             (false, cursor) => ("<", "DESC", cursor.unwrap_or(i64::MAX)),
         };
-        let sql = format!(
-            "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events \
-             WHERE entity_id = $1 AND seq IS NOT NULL AND seq {compare} $2 \
+        let sql = select(&format!(
+            "WHERE entity_id = $1 AND seq IS NOT NULL AND seq {compare} $2 \
              AND event_type NOT IN ('agent.heartbeat', 'heartbeat') ORDER BY seq {order} LIMIT $3"
-        );
-        let rows = tx.query(&sql, params![id, cursor, self.limit + 1]).await?;
-        let has_more = rows.len() > self.limit;
-        let events = rows.iter().take(self.limit).map(|row| stored(row, id)).collect::<Result<_, _>>()?;
-        Ok((events, has_more))
+        ));
+        let mut rows = tx.query(&sql, params![id, cursor, self.limit + 1]).await?;
+        let is_full = rows.len() > self.limit;
+        rows.truncate(self.limit);
+        let (rows, is_cut) = Room::new(PAGE_BYTES).fill(tx, rows).await?;
+        let events = rows.iter().map(|row| stored(row, id)).collect::<Result<_, _>>()?;
+        Ok((events, is_full || is_cut))
     }
 }
 
@@ -464,6 +476,14 @@ async fn heartbeats(tx: &mut Tx, id: &SandboxId) -> Result<HeartbeatSummary, Err
         summary.last_heartbeat = Some(summary.last_heartbeat.map_or(last, |other| other.max(last)));
     }
     Ok(summary)
+}
+
+/// SQL for events of a sandbox, whose rows are filled up by a [`Room`].
+pub(super) fn select(from_where_on: &str) -> String {
+    format!(
+        "SELECT pos, seq, worker_seq, event_type, source, {}, created_at FROM events {from_where_on}",
+        portion::data()
+    )
 }
 
 pub(super) fn stored(row: &Row, id: &SandboxId) -> Result<StoredEvent, Error> {

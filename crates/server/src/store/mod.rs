@@ -41,6 +41,7 @@ mod migrate;
 mod monitor;
 mod offer;
 mod place;
+mod portion;
 mod postgres;
 mod project;
 mod proof;
@@ -65,6 +66,7 @@ mod tx;
 mod typed;
 mod value;
 mod watch;
+mod weight;
 mod writer;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -93,6 +95,7 @@ pub use self::{
     message::QUEUED as MESSAGE_QUEUED,
     monitor::Working,
     place::{Facts, Placed},
+    portion::{PAGE_BYTES, Portion},
     proof::Owed,
     rules::Rules,
     sandbox::SandboxFilter,

@@ -16,6 +16,8 @@ pub struct Rules {
     pub lease_duration: Duration,
     pub unreachable_after: Duration,
     pub late_report_grace: Duration,
+    /// What is kept of one sandbox's events.
+    pub sandbox_event_bytes_max: i64,
     pub message_offer_again_after: Duration,
     pub message_expire_after: Duration,
     pub message_deliveries_max: i64,
@@ -64,6 +66,7 @@ impl Rules {
             lease_duration: config.lease.duration,
             unreachable_after: config.lease.unreachable_after,
             late_report_grace: config.lease.late_report_grace,
+            sandbox_event_bytes_max: i64::try_from(config.limits.sandbox_event_bytes_max).unwrap_or(i64::MAX),
             message_offer_again_after: config.message.offer_again_after,
             message_expire_after: config.message.expire_after,
             message_deliveries_max: i64::from(config.message.deliveries_max),

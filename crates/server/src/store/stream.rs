@@ -21,6 +21,8 @@ pub(super) struct Stream {
     pub reporter: Reporter,
     pub last_seq: i64,
     pub last_worker_seq: i64,
+    /// What its events weigh together: see `weight.rs`.
+    pub total_bytes: i64,
     /// What there is of each type, for the types that were asked for.
     counts: HashMap<String, Count>,
     /// In this batch: whether the worker spoke, and its last heartbeat.
@@ -34,6 +36,7 @@ impl Stream {
             reporter: Reporter::read(row)?,
             last_seq: row.get::<Option<i64>>("seq")?.unwrap_or(0),
             last_worker_seq: row.get::<Option<i64>>("worker_last")?.unwrap_or(0),
+            total_bytes: row.get::<Option<i64>>("total_bytes")?.unwrap_or(0),
             counts: HashMap::new(),
             heard: false,
             beat: None,

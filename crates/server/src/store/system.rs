@@ -6,13 +6,14 @@ use std::borrow::Cow;
 use omoi_protocol::{EventSource, SandboxId};
 use serde_json::Value as Json;
 
-use super::{Error, Tx, entry::Entry, typed, value::params};
+use super::{Error, Tx, entry::Entry, typed, value::params, weight};
 
 pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: &Json) -> Result<(), Error> {
-    let (seq, worker_last) = last(tx, id).await?;
+    let (seq, worker_last, total_bytes) = last(tx, id).await?;
     let (type_count, previous) = last_of_type(tx, id, event_type).await?;
     // The next batch of its worker has to ask where the stream stands.
     tx.memory.forget_one(id);
+    let data = data.to_string();
     tx.writes += 1;
     tx.rows.push(Entry {
         pos: 0,
@@ -24,8 +25,9 @@ pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: 
         event_type: event_type.to_owned(),
         type_count: type_count + 1,
         opens_run: typed::opens_run(seq + 1, previous),
+        total_bytes: total_bytes.saturating_add(weight::of(&data)),
         source: EventSource::System,
-        data: data.to_string(),
+        data,
         refused: None,
         created_at: tx.now(),
     });
@@ -33,16 +35,16 @@ pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: 
 }
 
 /// The last event of the sandbox, which may still wait to be written by this very transaction.
-async fn last(tx: &mut Tx, id: &SandboxId) -> Result<(i64, i64), Error> {
+async fn last(tx: &mut Tx, id: &SandboxId) -> Result<(i64, i64, i64), Error> {
     let waiting = tx.rows.iter().rev().find(|row| row.seq.is_some() && row.entity_id == id.as_str());
     if let Some(row) = waiting {
-        return Ok((row.seq.unwrap_or(0), row.worker_last));
+        return Ok((row.seq.unwrap_or(0), row.worker_last, row.total_bytes));
     }
-    let sql = "SELECT seq, worker_last FROM events WHERE entity_id = $1 AND seq IS NOT NULL \
+    let sql = "SELECT seq, worker_last, total_bytes FROM events WHERE entity_id = $1 AND seq IS NOT NULL \
                ORDER BY seq DESC LIMIT 1";
     match tx.query_one(sql, params![id]).await? {
-        Some(row) => Ok((row.get("seq")?, row.get("worker_last")?)),
-        None => Ok((0, 0)),
+        Some(row) => Ok((row.get("seq")?, row.get("worker_last")?, row.get("total_bytes")?)),
+        None => Ok((0, 0, 0)),
     }
 }
 

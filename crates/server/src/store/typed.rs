@@ -5,6 +5,7 @@ use omoi_protocol::{SandboxId, event::StoredEvent};
 
 use super::{
     Error, Tx, event,
+    portion::{PAGE_BYTES, Room},
     value::{Row, Value, params},
 };
 
@@ -46,15 +47,17 @@ pub(super) struct TypedAsk<'a> {
 }
 
 impl TypedAsk<'_> {
-    pub async fn page(&self, tx: &mut Tx, id: &SandboxId) -> Result<Vec<StoredEvent>, Error> {
+    /// Those that were asked for, and whether there are more.
+    pub async fn page(&self, tx: &mut Tx, id: &SandboxId) -> Result<(Vec<StoredEvent>, bool), Error> {
         let (order, mut skip, mut events) = (self.order(), self.offset, Vec::new());
+        let (mut room, wanted) = (Room::new(PAGE_BYTES), self.limit + 1);
         let (mut after, mut before) = (self.after / RUN * RUN - 1, self.before);
         let sql = format!(
             "SELECT seq, type_count FROM events WHERE entity_id = $1 AND event_type = $2 AND opens_run = 1 AND seq > $3 \
              AND seq < $4 ORDER BY seq {order} LIMIT $5"
         );
-        while events.len() < self.limit {
-            let part = PART.min((self.limit - events.len()).saturating_add(skip));
+        while events.len() < wanted {
+            let part = PART.min((wanted - events.len()).saturating_add(skip));
             let rows = tx.query(&sql, params![id, self.event_type, after, before, part]).await?;
             let openers = enough(&rows, part)?;
             let Some(last) = openers.last() else { break };
@@ -65,23 +68,32 @@ impl TypedAsk<'_> {
             let mut found = self.within(tx, id, &openers).await?;
             let passed = skip.min(found.len());
             skip -= passed;
-            events.extend(found.drain(passed..).take(self.limit - events.len()));
+            found.drain(..passed);
+            found.truncate(wanted - events.len());
+            let (found, is_cut) = room.fill(tx, found).await?;
+            for row in &found {
+                events.push(event::stored(row, id)?);
+            }
+            if is_cut {
+                return Ok((events, true));
+            }
         }
-        Ok(events)
+        let has_more = events.len() > self.limit;
+        events.truncate(self.limit);
+        Ok((events, has_more))
     }
 
     /// Those in the runs that begin with these.
-    async fn within(&self, tx: &mut Tx, id: &SandboxId, openers: &[i64]) -> Result<Vec<StoredEvent>, Error> {
+    async fn within(&self, tx: &mut Tx, id: &SandboxId, openers: &[i64]) -> Result<Vec<Row>, Error> {
         let run = |first: &i64| *first..(*first / RUN + 1) * RUN;
         let seqs: Vec<_> = openers.iter().flat_map(run).map(Some).collect();
-        let sql = format!(
-            "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events WHERE entity_id = $1 \
-             AND seq IS NOT NULL AND seq = ANY($2) AND event_type = $3 AND seq > $4 AND seq < $5 ORDER BY seq {}",
+        let sql = event::select(&format!(
+            "WHERE entity_id = $1 AND seq IS NOT NULL AND seq = ANY($2) AND event_type = $3 AND seq > $4 AND seq < $5 \
+             ORDER BY seq {}",
             self.order()
-        );
+        ));
         let values = params![id, Value::Ints(seqs), self.event_type, self.after, self.before];
-        let rows = tx.query(&sql, values).await?;
-        rows.iter().map(|row| event::stored(row, id)).collect()
+        tx.query(&sql, values).await
     }
 
     fn order(&self) -> &'static str {

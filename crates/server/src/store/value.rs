@@ -135,6 +135,20 @@ impl Row {
         at.and_then(|at| self.values.get(at)).ok_or_else(|| Error::corrupt(column, "no such column"))
     }
 
+    fn value_mut(&mut self, column: &str) -> Result<&mut Value, Error> {
+        let at = self.columns.iter().position(|c| c == column);
+        at.and_then(|at| self.values.get_mut(at)).ok_or_else(|| Error::corrupt(column, "no such column"))
+    }
+
+    pub(super) fn take(&mut self, column: &str) -> Result<Value, Error> {
+        Ok(std::mem::replace(self.value_mut(column)?, Value::Null))
+    }
+
+    pub(super) fn put(&mut self, column: &str, value: Value) -> Result<(), Error> {
+        *self.value_mut(column)? = value;
+        Ok(())
+    }
+
     pub fn get<T: FromValue>(&self, column: &str) -> Result<T, Error> {
         let value = self.value(column)?;
         T::from_value(value).ok_or_else(|| Error::corrupt(column, "of another type"))

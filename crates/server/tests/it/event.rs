@@ -103,7 +103,8 @@ on_both! {
         let sandbox = app.sandbox().await;
         for source in ["agent", "worker", "system"] {
             let body = json!({ "event_type": "agent.waiting", "source": source });
-            app.post_as(&sandbox, "/events", body).await.expect(200);
+            // In the place of a worker; one itself does not speak for the system.
+            app.post(&format!("/api/v1/sandboxes/{}/events", sandbox.id), body).await.expect(200);
             assert_eq!(app.events(&sandbox, "limit=1").await["events"][0]["source"], source);
         }
         for source in ["guardian", "", "AGENT"] {
@@ -469,7 +470,7 @@ on_both! {
             let last = app.column("SELECT CAST(max(pos) AS TEXT) FROM events").await[0].parse::<i64>().unwrap();
             let copied = format!(
                 "INSERT INTO events SELECT {last} + 1, entity_type, '{}', seq, NULL, worker_last, event_type, type_count, \
-                 source, data, created_at, refused, opens_run FROM events WHERE pos = {last}",
+                 source, data, created_at, refused, opens_run, total_bytes FROM events WHERE pos = {last}",
                 "sandbox-of-another-process"
             );
             app.sql(&copied).await;

@@ -25,6 +25,7 @@ mod door;
 mod egress;
 mod ending;
 mod event;
+mod event_bytes;
 mod git_gateway;
 mod graph;
 mod guardian;

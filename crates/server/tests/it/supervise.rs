@@ -63,7 +63,7 @@ on_both! {
         let task = app.get(&format!("/api/v1/tasks/{}", sandbox.task.as_ref().unwrap())).await.expect(200);
         assert_eq!((&task["status"], &task["retry_count"]), (&json!("pending"), &json!(1)));
         assert!(task["error_message"].as_str().unwrap().starts_with("stuck_running: "), "{task}");
-        let told = app.store().event_after(0, 10_000).await.unwrap();
+        let told = app.store().event_after(0, 10_000, usize::MAX).await.unwrap().rows;
         let told = told.iter().find(|row| row.event_type == "SANDBOX_TERMINATED_IDLE").unwrap();
         let told: Value = serde_json::from_str(&told.data).unwrap();
         assert_eq!((&told["reason"], &told["task_id"]), (&json!("stuck_running"), &task["id"]));

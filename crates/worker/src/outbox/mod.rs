@@ -2,7 +2,7 @@
 //!
 //! Events are numbered and written to disk before they are sent, sent in batches, and sent again until the
 //! server acknowledges them. Numbers have no gap, so the server recognises a repeat. Of heartbeats one waits at
-//! most; nothing else is ever dropped.
+//! most; nothing else is ever dropped, unless the server says that it keeps no more of this sandbox's events.
 
 mod queue;
 mod send;

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, fs::File, io};
 
 use omoi_protocol::{
     EventSource,
-    event::{AgentError, NewEvent, Payload},
+    event::{AgentError, NewEvent, Payload, is_vital},
 };
 
 use super::spool::{Left, Spool};
@@ -22,16 +22,29 @@ pub struct Queue {
     last: i64,
     /// The disk's trouble has been told.
     told: bool,
+    /// The server has room for nothing but what is vital.
+    is_full: bool,
 }
 
 impl Queue {
     pub fn new(spool: Option<Spool>, left: Left) -> Self {
         let last = left.events.last().and_then(|event| event.worker_seq).unwrap_or(left.acknowledged);
-        Self { spool, waiting: left.events.into(), acknowledged: left.acknowledged, last, told: false }
+        Self {
+            spool,
+            waiting: left.events.into(),
+            acknowledged: left.acknowledged,
+            last,
+            told: false,
+            is_full: false,
+        }
     }
 
-    /// Takes an event, unless it is a heartbeat and one waits already: the second would say the same.
+    /// Takes an event, unless it is a heartbeat and one waits already: the second would say the same. Nor one that the
+    /// server has no room for.
     pub fn push(&mut self, event: NewEvent) {
+        if self.is_full && !is_vital(&event.event_type) {
+            return;
+        }
         if event.is_heartbeat() && self.waiting.iter().any(NewEvent::is_heartbeat) {
             return;
         }
@@ -92,6 +105,17 @@ impl Queue {
         if let Some(spool) = &mut self.spool {
             let _ = spool.rewrite(self.acknowledged, self.waiting.iter());
         }
+    }
+
+    /// Lets go of all that the server has no room for, now and from now on; `note` says so in its place, once.
+    pub fn thin(&mut self, note: NewEvent) {
+        let first = self.waiting.front().and_then(|event| event.worker_seq).unwrap_or(self.last + 1);
+        self.waiting.retain(|event| is_vital(&event.event_type));
+        if !self.is_full {
+            self.is_full = true;
+            self.waiting.push_front(note);
+        }
+        self.renumber(first);
     }
 
     /// Puts `other` in the place of the oldest, under its number, because the server will never take it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use omoi_client::{Client, Error, Retry};
 use omoi_protocol::{
     EventSource, SandboxId,
-    event::{AgentError, NewEvent, Payload, is_heartbeat},
+    event::{AgentError, NewEvent, Payload, is_heartbeat, is_vital},
     sandbox::EventsReceived,
 };
 
@@ -23,6 +23,8 @@ enum Remedy {
     Wait,
     /// The numbers differ from what the server has: count from this one.
     Renumber(i64),
+    /// There is no more room but for what is vital.
+    Thin { why: String },
     /// Something in the batch is not acceptable: find it.
     Single,
     /// This one event is not acceptable.
@@ -55,6 +57,10 @@ pub async fn send(outbox: &Outbox, client: &Client, sandbox: &SandboxId) {
                 tokio::time::sleep(pause).await;
             }
             Remedy::Renumber(first) => outbox.queue().renumber(first),
+            Remedy::Thin { why } => {
+                eprintln!("omoi-worker: from now on, only signs of life and the end are reported: {why}");
+                outbox.queue().thin(full(&why));
+            }
             Remedy::Single => count_max = 1,
             Remedy::Replace { why } => {
                 let stand_in = refused(&batch, &why);
@@ -105,7 +111,12 @@ async fn remedy(client: &Client, sandbox: &SandboxId, batch: &[NewEvent], error:
             ask_expected(client, sandbox).await.map_or(Remedy::Wait, Remedy::Renumber)
         }
         (Some(401 | 403 | 404), Some(_)) => Remedy::Close { why: error.to_string() },
+        (_, Some("sandbox_full")) if !batch.iter().all(|event| is_vital(&event.event_type)) => {
+            Remedy::Thin { why: error.to_string() }
+        }
         (Some(400 | 413 | 422), Some(_)) if batch.len() > 1 => Remedy::Single,
+        // Whatever stood in its place would find no room either.
+        (_, Some("sandbox_full")) => Remedy::Close { why: error.to_string() },
         (Some(400 | 413 | 422), Some(_)) => Remedy::Replace { why: error.to_string() },
         _ => Remedy::Wait,
     }
@@ -122,6 +133,14 @@ async fn ask_expected(client: &Client, sandbox: &SandboxId) -> Option<i64> {
     let mut probe = NewEvent::new(&Payload::from(AgentError::default()), EventSource::Worker);
     probe.worker_seq = Some(FAR_NUMBER);
     client.event_append(sandbox, &probe).await.err().as_ref().and_then(expected)
+}
+
+/// Says that there is more to tell than the server keeps.
+fn full(why: &str) -> NewEvent {
+    let error = format!("from here on, only signs of life and the end are reported: {why}");
+    let phase = Some("report".to_owned());
+    let event = AgentError { error: Some(error), phase, fatal: Some(false), ..AgentError::default() };
+    NewEvent::new(&Payload::from(event), EventSource::Worker)
 }
 
 /// Says that there was an event which the server would not take.

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 
 use omoi_protocol::{
     EventSource,
-    event::{AgentHeartbeat, AgentWaiting, NewEvent, Payload},
+    event::{AgentCompleted, AgentError, AgentHeartbeat, AgentWaiting, NewEvent, Payload},
 };
 
 use super::{queue::Queue, spool::Error, spool::Spool};
@@ -123,6 +123,36 @@ fn numbers_follow_the_server_when_it_knows_of_others() {
     let queue = open(dir.path());
     assert_eq!(numbers(&queue), [2, 3, 4]);
     assert!(queue.batch(1)[0].event_data.get().contains("in its place"));
+}
+
+#[test]
+fn of_a_full_sandbox_only_what_is_vital_waits_and_numbers_have_no_gap() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut queue = open(dir.path());
+    (1..=3).for_each(|n| queue.push(event(&n.to_string())));
+    queue.push(heartbeat());
+    queue.acknowledge(1);
+    let note = || {
+        let error = AgentError { error: Some("full".to_owned()), ..AgentError::default() };
+        NewEvent::new(&Payload::from(error), EventSource::Worker)
+    };
+    queue.thin(note());
+    let types =
+        |queue: &Queue| queue.batch(usize::MAX).into_iter().map(|event| event.event_type).collect::<Vec<_>>();
+    assert_eq!(
+        (numbers(&queue), types(&queue)),
+        (vec![2, 3], vec!["agent.error".to_owned(), "agent.heartbeat".to_owned()])
+    );
+    queue.push(event("dropped"));
+    queue.push(NewEvent::new(&Payload::from(AgentCompleted::default()), EventSource::Agent));
+    queue.thin(note());
+    assert_eq!(
+        (numbers(&queue), types(&queue)[2].as_str()),
+        (vec![2, 3, 4], "agent.completed"),
+        "it is said once"
+    );
+    drop(queue);
+    assert_eq!(numbers(&open(dir.path())), [2, 3, 4]);
 }
 
 #[test]

@@ -49,45 +49,75 @@ impl Replay {
 }
 
 pub fn replay(events: &[StoredEvent], charter: Charter, policy: &Policy) -> Replay {
-    let (mut guard, mut history) = (Guard::new(Arc::new(charter)), History::default());
-    let mut replay = Replay { events: events.len(), ..Replay::default() };
-    for (at, event) in events.iter().enumerate() {
-        if let Some(before) = at.checked_sub(1).map(|at| &events[at]) {
-            for now in ticks(before.created_at, event.created_at) {
-                let news = guard.tick(now, &policy.rules);
-                replay.note(news, &guard, policy, &mut history, now);
-            }
-        }
-        let news = guard.take(event, &policy.rules);
-        let spend = &guard.trajectory.spend;
-        let reading = Reading { seq: event.seq, usd: spend.usd, tokens: spend.tokens };
-        if replay.meter.last().is_none_or(|last| (last.usd, last.tokens) != (reading.usd, reading.tokens)) {
-            replay.meter.push(reading);
-        }
-        replay.note(news, &guard, policy, &mut history, guard.trajectory.at);
-    }
-    replay
+    let mut replaying = Replaying::new(charter);
+    replaying.take(events, policy);
+    replaying.end()
 }
 
-impl Replay {
-    fn note(
-        &mut self,
-        news: Vec<News>,
-        guard: &Guard,
-        policy: &Policy,
-        history: &mut History,
-        now: Timestamp,
-    ) {
+/// A replay under way, for a run that is read piece by piece.
+#[derive(Debug)]
+pub struct Replaying {
+    guard: Guard,
+    history: History,
+    replay: Replay,
+    /// When the last event came.
+    before: Option<Timestamp>,
+}
+
+impl Replaying {
+    pub fn new(charter: Charter) -> Self {
+        let (guard, history) = (Guard::new(Arc::new(charter)), History::default());
+        Self { guard, history, replay: Replay::default(), before: None }
+    }
+
+    /// The number of the last event that was taken.
+    pub fn seq(&self) -> i64 {
+        self.guard.trajectory.seq
+    }
+
+    pub fn events(&self) -> usize {
+        self.replay.events
+    }
+
+    pub fn end(self) -> Replay {
+        self.replay
+    }
+
+    /// Takes the next events.
+    pub fn take(&mut self, events: &[StoredEvent], policy: &Policy) {
+        self.replay.events += events.len();
+        for event in events {
+            if let Some(before) = self.before.replace(event.created_at) {
+                for now in ticks(before, event.created_at) {
+                    let news = self.guard.tick(now, &policy.rules);
+                    self.note(news, policy, now);
+                }
+            }
+            let news = self.guard.take(event, &policy.rules);
+            self.read_meter(event.seq);
+            self.note(news, policy, self.guard.trajectory.at);
+        }
+    }
+
+    fn read_meter(&mut self, seq: i64) {
+        let (spend, meter) = (&self.guard.trajectory.spend, &mut self.replay.meter);
+        let reading = Reading { seq, usd: spend.usd, tokens: spend.tokens };
+        if meter.last().is_none_or(|last| (last.usd, last.tokens) != (reading.usd, reading.tokens)) {
+            meter.push(reading);
+        }
+    }
+
+    fn note(&mut self, news: Vec<News>, policy: &Policy, now: Timestamp) {
         let found = news.into_iter().filter_map(|one| match one {
             News::Found(finding) => Some(finding),
             News::Cleared { .. } => None,
         });
         let found: Vec<Finding> = found.collect();
-        for action in decide(&guard.trajectory, &found, policy, history, now) {
-            history.record(&action);
-            self.actions.push(action);
+        for action in decide(&self.guard.trajectory, &found, policy, &self.history, now) {
+            self.history.record(&action);
+            self.replay.actions.push(action);
         }
-        self.findings.extend(found);
+        self.replay.findings.extend(found);
     }
 }
 

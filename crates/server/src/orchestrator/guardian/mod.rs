@@ -19,7 +19,7 @@ use super::node::Node;
 use crate::{
     clock::Clock,
     domain::supervision::policy::Policy,
-    store::{Error, GUARDIAN_ELSEWHERE as ELSEWHERE, GuardianTaken, Hold, Store},
+    store::{Error, GUARDIAN_ELSEWHERE as ELSEWHERE, GuardianTaken, Hold, PAGE_BYTES, Store},
 };
 use watch::Watch;
 
@@ -101,9 +101,9 @@ impl Guardian {
         let (began, mut report) = (Instant::now(), Report::default());
         watch.policies.refresh(&self.store).await?;
         for _ in 0..PAGES {
-            let entries = self.store.event_after(watch.mark.position, PAGE).await?;
-            let is_last = entries.len() < PAGE;
-            watch.take(&self.store, entries).await?;
+            let page = self.store.event_after(watch.mark.position, PAGE, PAGE_BYTES).await?;
+            let is_last = page.is_last;
+            watch.take(&self.store, page.rows).await?;
             if is_last {
                 watch.pass(self.clock.now());
                 if self.has_judge {

@@ -279,11 +279,11 @@ async fn remember(store: &Store, subject: &Subject, position: i64) -> Result<Wat
     loop {
         let after = watched.guard.trajectory.seq;
         let page = store.guardian_past(&subject.id, after, position, PAST_PAGE).await?;
-        for event in &page {
+        for event in &page.rows {
             watched.guard.recall(event);
             watched.hear(event, &known.spoken);
         }
-        if page.len() < PAST_PAGE {
+        if page.is_last {
             break;
         }
     }

@@ -4,6 +4,7 @@ mod act;
 mod finding;
 mod intervention;
 mod judgement;
+mod past;
 mod policy;
 mod status;
 mod take;

@@ -6,14 +6,10 @@ use omoi_protocol::{
 };
 
 use super::super::{
-    Entry, Error, Store, event,
+    Entry, Error, Store,
     value::{Row, params},
 };
-use crate::domain::supervision::trajectory::{Charter, Trajectory};
-
-/// Events that a trajectory is made of, and how many are read at a time.
-const EVENTS_MAX: u64 = 200_000;
-const EVENTS_PAGE: usize = 1_000;
+use crate::domain::supervision::trajectory::Charter;
 
 /// What one look says of itself when it takes or renews the right to watch.
 #[derive(Debug, Clone)]
@@ -136,37 +132,6 @@ impl Store {
             Err(Error::not_found("sandbox", &name))
         })
         .await
-    }
-
-    /// A sandbox's events behind `after`, oldest first, as far as they stand at or before a position.
-    pub async fn guardian_past(
-        &self,
-        id: &SandboxId,
-        after: i64,
-        until: i64,
-        limit: usize,
-    ) -> Result<Vec<StoredEvent>, Error> {
-        let id = id.clone();
-        self.read(async move |tx| {
-            let sql = "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events \
-                       WHERE entity_id = $1 AND seq IS NOT NULL AND seq > $2 AND pos <= $3 ORDER BY seq LIMIT $4";
-            let rows = tx.query(sql, params![&id, after, until, limit]).await?;
-            rows.iter().map(|row| event::stored(row, &id)).collect()
-        })
-        .await
-    }
-
-    /// What a sandbox's events come to, as far as they are stored; of a very long run, its first events.
-    pub async fn guardian_trajectory(&self, of: &Subject) -> Result<Trajectory, Error> {
-        let mut trajectory = Trajectory::new(of.charter.clone().into());
-        while trajectory.events < EVENTS_MAX {
-            let page = self.guardian_past(&of.id, trajectory.seq, i64::MAX, EVENTS_PAGE).await?;
-            page.iter().for_each(|event| drop(trajectory.take(event)));
-            if page.len() < EVENTS_PAGE {
-                break;
-            }
-        }
-        Ok(trajectory)
     }
 
     pub async fn guardian_known(&self, id: &SandboxId) -> Result<Known, Error> {

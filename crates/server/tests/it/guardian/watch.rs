@@ -51,7 +51,7 @@ on_both! {
         for (event_type, count) in [("guardian.finding", 1), ("guardian.steering.intervention", 1), ("guardian.cleared", 1), ("guardian.intervention.effect", 1)] {
             assert_eq!(app.own_events(&sandbox, event_type).await.len(), count, "{event_type}");
         }
-        let stream = app.store().event_after(0, 10_000).await.unwrap();
+        let stream = app.store().event_after(0, 10_000, usize::MAX).await.unwrap().rows;
         let states: Vec<_> = stream.iter().filter(|row| row.seq.is_none()).map(|row| row.event_type.as_str()).filter(|kind| kind.starts_with("guardian.")).collect();
         assert_eq!(states, ["guardian.steering.intervention", "guardian.intervention.sent", "guardian.intervention.delivered", "guardian.intervention.injected"]);
         let audit = app.items(&format!("/api/v1/audit?entity_id={}", sandbox.id)).await;

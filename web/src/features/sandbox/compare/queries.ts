@@ -28,7 +28,8 @@ async function newest(id: string): Promise<Events> {
     const last = events.at(-1)
     const page = await eventHistory(id, { limit: PAGE, ...(last && { before: last.seq }) })
     events.push(...page.map(ofStored))
-    const isWhole = page.length < PAGE
+    // A page of large events is short. Numbers are dense, so the first event is known by its own.
+    const isWhole = (page.at(-1)?.seq ?? 1) <= 1
     if (isWhole || events.length >= EVENTS_MAX) return { events: events.toReversed(), isWhole }
   }
 }
@@ -39,7 +40,7 @@ async function later(id: string, { events, isWhole }: Events): Promise<Events> {
     const page = await eventHistory(id, { limit: PAGE, after: all.at(-1)?.seq ?? 0 })
     const fresh = page.map(ofStored).filter(({ seq }) => seq > (events.at(-1)?.seq ?? 0))
     all.push(...fresh.toSorted((x, y) => x.seq - y.seq))
-    if (page.length < PAGE || all.length >= EVENTS_MAX) break
+    if (page.length === 0 || all.length >= EVENTS_MAX) break
   }
   const isCut = all.length > EVENTS_MAX
   return { events: isCut ? all.slice(-EVENTS_MAX) : all, isWhole: isWhole && !isCut }
