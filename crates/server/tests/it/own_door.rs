@@ -40,7 +40,7 @@ impl App {
                 clock: self.clock.clone(),
                 store: store.clone(),
                 gate: Arc::new(Gate::new(&config.limits)),
-                bus: Bus::new(16).0,
+                bus: Bus::new(16, 1 << 20).0,
                 wake: Arc::default(),
                 mirrors: Mirrors::new(&config).unwrap(),
                 calls: model::Calls::start(&config, &store, library, &tracker, stop).unwrap(),
