@@ -408,7 +408,8 @@ export interface paths {
         put?: never;
         /**
          * Take an action back
-         * @description Puts back what was before, unless somebody has changed it since. What an agent was told cannot be taken back.
+         * @description Puts back what was before, unless somebody has changed it since. What an agent was told cannot be taken back. It
+         *     needs the role that the action needed.
          */
         post: operations["guardian_revert"];
         delete?: never;
@@ -1130,7 +1131,8 @@ export interface paths {
         };
         /**
          * Take messages, oldest first
-         * @description Handing out marks a message `delivered`. It is offered again until the worker reports it `injected`.
+         * @description Handing out marks a message `delivered`. It is offered again until the worker reports it `injected`. As this changes
+         *     something, a session's cookie needs the header `X-Omoi-Csrf: 1` here too, unless `history` is asked for.
          */
         get: operations["messages_take"];
         put?: never;
@@ -1639,7 +1641,8 @@ export interface paths {
         };
         /**
          * Follow events as server-sent events
-         * @description `id:` is the position; `Last-Event-ID` resumes behind it.
+         * @description `id:` is the position; `Last-Event-ID` resumes behind it. The first event is `hello`, whose id is where the stream begins; an
+         *     `id:` without data says how far it has come; `bye` says why it ends.
          */
         get: operations["live_stream_events"];
         put?: never;
@@ -2002,7 +2005,8 @@ export interface paths {
         };
         /**
          * Follow events on a WebSocket
-         * @description Text frames, one event each. `{"type":"subscribe", …}` changes the filters.
+         * @description Text frames, one event each. The first is `{"type":"hello","position":N}`, where the stream begins; `{"type":"ping","position":N}`
+         *     says how far it has come. `{"type":"subscribe", …}` changes the filters.
          */
         get: operations["live_ws_events"];
         put?: never;
@@ -2690,6 +2694,8 @@ export interface components {
             events: components["schemas"]["StoredEvent"][];
             /** Format: int64 */
             total_count: number;
+            /** @description Whether more follow in the direction of the page. A page may be shorter than its limit: large events fill it earlier. */
+            has_more: boolean;
             sandbox_id: components["schemas"]["SandboxId"];
         };
         /** @description The answer to one posted event. */
@@ -8976,6 +8982,15 @@ export interface operations {
                     "application/json": unknown;
                 };
             };
+            /** @description From a page that may not call */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Addressed to a name that is not this server's */
             421: {
                 headers: {
@@ -10852,6 +10867,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Health"];
+                };
+            };
+            /** @description From a page that may not call */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description Addressed to a name that is not this server's */
@@ -14035,6 +14059,15 @@ export interface operations {
                 };
                 content?: never;
             };
+            /** @description From a page that may not call */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Not as things stand */
             409: {
                 headers: {
@@ -14046,6 +14079,15 @@ export interface operations {
             };
             /** @description Addressed to a name that is not this server's */
             421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many sessions that are not known; try again */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16265,8 +16307,6 @@ export interface operations {
                 entity_ids?: string;
                 /** @description The last position that was seen; absent: from now on. */
                 since?: number;
-                /** @description For pages of the earlier system, whose WebSocket cannot send a header. */
-                token?: string;
             };
             header?: never;
             path?: never;
@@ -19273,6 +19313,15 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
+            /** @description From a page that may not call */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Addressed to a name that is not this server's */
             421: {
                 headers: {
@@ -19374,8 +19423,26 @@ export interface operations {
                     "application/json": components["schemas"]["Ready"];
                 };
             };
+            /** @description From a page that may not call */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description Addressed to a name that is not this server's */
             421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };
