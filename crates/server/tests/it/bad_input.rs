@@ -409,6 +409,30 @@ on_both! {
 }
 
 on_both! {
+    async fn a_heartbeat_with_impossible_figures_is_a_heartbeat_without_them(app: App) {
+        let sandbox = app.sandbox().await;
+        let most = i64::MAX;
+        for figures in [
+            json!({ "cpu_seconds": 1.0, "io_bytes": 1, "memory_bytes": 1 }),
+            json!({ "cpu_seconds": -1.0, "io_bytes": -1, "memory_bytes": -1 }),
+            json!({ "cpu_seconds": 1e300, "io_bytes": most, "memory_bytes": most }),
+            json!({ "cpu_seconds": -1e300, "io_bytes": i64::MIN, "memory_bytes": i64::MIN }),
+            json!({ "cpu_seconds": 1e10, "io_bytes": 1_i64 << 50, "memory_bytes": 1_i64 << 50 }),
+            json!({ "cpu_seconds": 0, "io_bytes": 0, "memory_bytes": 0 }),
+            json!({ "cpu_seconds": u64::MAX, "io_bytes": u64::MAX, "memory_bytes": u64::MAX }),
+            json!({ "cpu_seconds": "much", "io_bytes": 1.5, "memory_bytes": [] }),
+        ] {
+            for _ in 0..2 {
+                app.clock.advance(jiff::SignedDuration::from_secs(1));
+                app.event(&sandbox, "agent.heartbeat", figures.clone()).await.expect(200);
+                let shown = app.show_sandbox(&sandbox).await;
+                assert_eq!(shown["last_heartbeat_at"], app.now().to_string(), "{figures}");
+            }
+        }
+    }
+}
+
+on_both! {
     |config| config.limits.write_queue_max = 1 =>
 
     async fn what_does_not_fit_the_queue_is_refused_and_what_was_acknowledged_is_there(app: App) {
