@@ -260,6 +260,18 @@ on_both! {
         assert!(lease(&sandbox).await > first && lease(&held).await > second);
     }
 
+    async fn a_fault_in_one_part_of_the_upkeep_holds_up_no_other(app: App) {
+        app.sandbox().await;
+        let agent = app.agent(&[]).await;
+        let body = json!({ "sequence_number": 1 });
+        app.post(&format!("/api/v1/agents/{agent}/heartbeat"), body).await.expect(200);
+        app.breaks("UPDATE ON sandboxes", "NEW.live = 0").await;
+        app.clock.advance(jiff::SignedDuration::from_hours(1));
+        assert!(omoi_server::orchestrator::upkeep(app.store()).await.is_err(), "the fault is told");
+        let shown = app.get(&format!("/api/v1/agents/{agent}")).await.expect(200);
+        assert_eq!(shown["status"], "failed");
+    }
+
     async fn every_attempt_works_on_the_branch_of_the_first(app: App) {
         let (task, first) = app.under_way(json!({})).await;
         let branch = app.show(&task).await["branch_name"].clone();
