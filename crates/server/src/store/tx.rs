@@ -13,7 +13,7 @@ use super::{
     postgres::{self, PgConn},
     sqlite,
     stream::Memory,
-    value::{Row, Value},
+    value::{self, Row, Value},
 };
 
 pub(super) enum Conn {
@@ -151,11 +151,13 @@ impl Tx {
     /// Adds to the audit trail who did what.
     pub fn record(&mut self, actor: &str, action: &str, entity_type: &str, entity_id: &str, detail: Json) {
         self.writes += 1;
+        // As it will be stored, since a hash is made of it.
+        let kept = |text: &str| value::without_nul(text.to_owned());
         self.audit.push(audit::Line {
-            actor: actor.to_owned(),
-            action: action.to_owned(),
-            entity_type: entity_type.to_owned(),
-            entity_id: entity_id.to_owned(),
+            actor: kept(actor),
+            action: kept(action),
+            entity_type: kept(entity_type),
+            entity_id: kept(entity_id),
             detail,
         });
     }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use omoi_protocol::FailureKind;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::{
@@ -380,6 +381,10 @@ on_both! {
             );
         }
         paths.extend(
+            ["tasks?phase_id=%00", "tasks?phase_id=a%00", "audit?actor=%00", "audit?entity_id=%00&limit=1"]
+                .map(|list| format!("/api/v1/{list}")),
+        );
+        paths.extend(
             [
                 "/events?event_type=",
                 "/events?event_type=a%00b",
@@ -429,6 +434,14 @@ on_both! {
                 assert_eq!(shown["last_heartbeat_at"], app.now().to_string(), "{figures}");
             }
         }
+    }
+
+    async fn what_a_program_said_with_nul_is_kept_without_it(app: App) {
+        let sandbox = app.sandbox_with_task().await;
+        let error = "the worker said: \0\0 and died";
+        app.store().place_failed(&sandbox.id.parse().unwrap(), FailureKind::Crashed, error).await.unwrap();
+        let shown = app.show_sandbox(&sandbox).await;
+        assert_eq!(shown["place_error"], "the worker said: \u{fffd}\u{fffd} and died");
     }
 }
 
