@@ -54,6 +54,13 @@ impl Append {
         Self { sandbox_id, events, placed: Vec::new(), answer: None, reply }
     }
 
+    /// About what it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let one =
+            |event: &NewEvent| size_of::<NewEvent>() + event.event_type.len() + event.event_data.get().len();
+        self.events.iter().map(one).sum()
+    }
+
     /// After commit: the answer, now that the rows have their positions.
     pub(super) fn place(&mut self, rows: &[Entry]) {
         if self.answer.is_some() {

@@ -35,6 +35,10 @@ pub struct Tx {
     /// The id that the transaction must have for what it took from memory to be true, if nobody has asked yet.
     pub(super) trusted: Option<i64>,
     pub(super) rules: Arc<Rules>,
+    /// On SQLite: whether the last transaction could begin.
+    begun: bool,
+    /// The last transaction could not be undone, so nobody knows what the connection is in the midst of.
+    stuck: bool,
 }
 
 impl Tx {
@@ -49,7 +53,28 @@ impl Tx {
             offers: None,
             trusted: None,
             rules,
+            begun: false,
+            stuck: false,
         }
+    }
+
+    /// Whether the connection is of no more use.
+    pub(super) fn is_lost(&self) -> bool {
+        self.stuck
+            || match &self.conn {
+                Conn::Sqlite(_) => false,
+                Conn::Postgres(conn) => conn.is_closed(),
+            }
+    }
+
+    /// Whether the last transaction had begun when it failed, on a connection that is good still: what failed then was a
+    /// part of it, and the rest may well be written.
+    pub(super) fn can_go_on(&self) -> bool {
+        let begun = match &self.conn {
+            Conn::Sqlite(_) => self.begun,
+            Conn::Postgres(conn) => conn.known_transaction_id().is_some(),
+        };
+        begun && !self.is_lost()
     }
 
     /// The time of the transaction, the same for all that happens in it.
@@ -169,7 +194,11 @@ impl Tx {
         self.writes = 0;
         self.trusted = None;
         match &mut self.conn {
-            Conn::Sqlite(conn) => sqlite::say(conn, "BEGIN IMMEDIATE"),
+            Conn::Sqlite(conn) => {
+                let begun = sqlite::say(conn, "BEGIN IMMEDIATE");
+                self.begun = begun.is_ok();
+                begun
+            }
             Conn::Postgres(conn) => conn.begin_writing().await,
         }
     }
@@ -199,6 +228,7 @@ impl Tx {
         };
         if let Err(error) = undone {
             tracing::warn!(%error, "a transaction could not be undone; its connection is given up");
+            self.stuck = true;
         }
     }
 }
