@@ -53,8 +53,8 @@ impl Args {
                 })
             }
             Verb::Check => {
-                let store = database::open(config).await?;
-                let (name, found) = (store.name(), store.check().await?);
+                database::must_exist(&config)?;
+                let (name, found) = (Store::name_of(&config)?, Store::check(&config).await?);
                 cx.out.answer(&json!({ "store": name, "damage": found }), |_| match found.len() {
                     0 => format!("{name}: no damage"),
                     _ => found.join("\n"),

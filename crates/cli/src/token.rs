@@ -74,7 +74,7 @@ impl Args {
                 cx.out.answer(&created, |_| created.secret.clone())
             }
             Verb::List => {
-                let tokens = database::open(config).await?.token_list(None, TOKENS_MAX).await?;
+                let tokens = database::open_to_read(config).await?.token_list(None, TOKENS_MAX).await?;
                 cx.out.answer(&tokens, |style| {
                     let header = ["id", "name", "role", "state", "created", "expires"];
                     tokens.iter().fold(Table::new(style, &header), row).render()

@@ -193,6 +193,26 @@ fn the_database_is_migrated_checked_and_copied() {
     assert_eq!(verdict, json!({ "entries": 1, "broken_at": null }));
 }
 
+/// A migration cannot be taken back, so nobody runs one by looking.
+#[test]
+fn who_only_looks_changes_no_schema() {
+    let dir = Dir::new();
+    let newest =
+        run(&dir, &["db", "migrate", "--data-dir", "data", "--json"]).json()["schema"].as_i64().unwrap();
+    let database = rusqlite::Connection::open(dir.path().join("data/omoi.db")).unwrap();
+    database.execute("DELETE FROM schema_migrations WHERE version = ?1", [newest]).unwrap();
+    for verb in [&["db", "check"] as &[_], &["audit", "verify"], &["token", "list"]] {
+        let args: Vec<_> = verb.iter().chain(&["--data-dir", "data"]).copied().collect();
+        let said = run(&dir, &args);
+        assert_eq!(said.code, 1, "{verb:?}: {}", said.stderr);
+        assert!(said.stderr.contains("omoi db migrate"), "{verb:?}: {}", said.stderr);
+        assert!(said.stderr.contains(&newest.to_string()), "{verb:?}: {}", said.stderr);
+    }
+    let found: i64 =
+        database.query_row("SELECT max(version) FROM schema_migrations", (), |row| row.get(0)).unwrap();
+    assert!(found < newest);
+}
+
 #[test]
 fn the_doctor_tells_what_there_is_and_leaves_no_trace() {
     let dir = Dir::new();

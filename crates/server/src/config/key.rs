@@ -173,6 +173,8 @@ config! {
         message_bytes_max: usize, SIZE, "64KiB", ["OMOI_LIMITS_MESSAGE_BYTES_MAX"];
         /// Writes that may wait for the store.
         write_queue_max: usize, count(), "4096", ["OMOI_LIMITS_WRITE_QUEUE_MAX"];
+        /// What all writes that wait may hold together.
+        write_queue_bytes_max: usize, SIZE, "256MiB", ["OMOI_LIMITS_WRITE_QUEUE_BYTES_MAX"];
         /// Requests per second of one token, in the long run; 0: no limit.
         requests_per_second: u32, count_or_zero(), "20000", ["OMOI_LIMITS_REQUESTS_PER_SECOND"];
         /// Requests of one token that may come at once.

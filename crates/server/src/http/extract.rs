@@ -33,6 +33,10 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            let detail = "a value holds NUL (%00), which no text does; leave it out";
+            return Err(ApiError::invalid("nul_in_text", detail));
+        }
         let query = axum::extract::Query::<T>::from_request_parts(parts, api).await;
         query
             .map(|axum::extract::Query(value)| Self(value))

@@ -48,10 +48,8 @@ impl Advance {
 pub async fn advance(store: &Store, mirrors: &Mirrors) -> Result<Report, store::Error> {
     let mut report = Report::default();
     for due in store.spec_due(LIMIT).await? {
-        match judge(store, mirrors, &due).await {
-            Ok(judgement) => {
-                report.judged += usize::from(store.spec_judge(&due, judgement).await?);
-            }
+        match judge_and_keep(store, mirrors, &due).await {
+            Ok(judged) => report.judged += usize::from(judged),
             Err(error) => {
                 tracing::warn!(spec.id = %due.spec_id, %error, "the phase {} of spec {} cannot be judged", due.phase, due.spec_id);
             }
@@ -64,6 +62,11 @@ pub async fn advance(store: &Store, mirrors: &Mirrors) -> Result<Report, store::
         report.ended += store.spec_settle(LIMIT).await?;
     }
     Ok(report)
+}
+
+async fn judge_and_keep(store: &Store, mirrors: &Mirrors, due: &Due) -> Result<bool, Error> {
+    let judgement = judge(store, mirrors, due).await?;
+    Ok(store.spec_judge(due, judgement).await?)
 }
 
 async fn judge(store: &Store, mirrors: &Mirrors, due: &Due) -> Result<Judgement, Error> {

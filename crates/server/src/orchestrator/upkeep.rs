@@ -22,14 +22,23 @@ pub async fn attend(store: &Store) -> Result<Report, Error> {
     Ok(Report { leases_resumed, ..upkeep(store).await? })
 }
 
+/// Does each part, whatever becomes of the others, and says the first fault.
 pub async fn upkeep(store: &Store) -> Result<Report, Error> {
-    Ok(Report {
+    let mut fault = None;
+    let mut done = |part: Result<usize, Error>| {
+        part.unwrap_or_else(|error| {
+            fault.get_or_insert(error);
+            0
+        })
+    };
+    let report = Report {
         leases_resumed: 0,
-        leases_expired: store.sandbox_expire(LIMIT).await?,
-        tasks_touched: store.task_upkeep(LIMIT).await?,
-        messages_expired: store.message_expire(LIMIT).await?,
-        agents_degraded: store.agent_degrade(LIMIT).await?,
-        calls_lost: store.call_sweep(LIMIT).await?,
-        sessions_ended: store.session_sweep(LIMIT).await?,
-    })
+        leases_expired: done(store.sandbox_expire(LIMIT).await),
+        tasks_touched: done(store.task_upkeep(LIMIT).await),
+        messages_expired: done(store.message_expire(LIMIT).await),
+        agents_degraded: done(store.agent_degrade(LIMIT).await),
+        calls_lost: done(store.call_sweep(LIMIT).await),
+        sessions_ended: done(store.session_sweep(LIMIT).await),
+    };
+    fault.map_or(Ok(report), Err)
 }

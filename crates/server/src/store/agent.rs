@@ -68,8 +68,8 @@ impl Store {
                        failed_at = NULL WHERE id = $1";
             tx.execute(sql, params![&id, status.as_str(), tx.now, beat.sequence_number]).await?;
             let lease = tx.now + tx.rules.lease_duration;
-            let sql = "UPDATE sandboxes SET lease_expires_at = $2, last_heartbeat_at = $3 \
-                       WHERE agent_id = $1 AND live = 1";
+            let sql = "UPDATE sandboxes SET last_heartbeat_at = $3, lease_expires_at = \
+                       CASE WHEN lease_expires_at > $2 THEN lease_expires_at ELSE $2 END WHERE agent_id = $1 AND live = 1";
             tx.execute(sql, params![&id, lease, tx.now]).await?;
             if status != agent.status {
                 let told = json!({ "old_status": agent.status, "status": status });

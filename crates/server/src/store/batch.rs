@@ -31,7 +31,7 @@ impl Store {
         let names = batch::resolve(&tasks).map_err(refuse)?;
         let content = serde_json::to_vec(&new).unwrap_or_default();
         let hash = blob::hash(&content);
-        self.write(async move |tx| {
+        self.write_large(content.len(), async move |tx| {
             let project = task::project_of(tx, new.ticket_id.as_ref(), new.project_id.as_ref()).await?;
             if let Some(key) = &new.batch_key
                 && let Some(ids) = made_before(tx, &project, key, &hash).await?

@@ -1,5 +1,7 @@
 //! Many rows in one go: SQLite runs one kept statement per row on its own thread, PostgreSQL takes whole columns.
 
+use omoi_protocol::SandboxId;
+
 use super::{
     Entry, Error, Tx,
     postgres::CHANNEL,
@@ -7,8 +9,12 @@ use super::{
     sqlite,
     tx::Conn,
     typed,
-    value::{Row, params},
+    value::{Row, Value, params},
 };
+
+/// In the order of the values below. They are named, so that a column which a newer program adds stays its own affair.
+const COLUMNS: &str = "pos, entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, source, data, \
+                       created_at, refused, opens_run, total_bytes";
 
 /// Writes the outbox and commits: gives each row the next position and, on PostgreSQL, tells the other processes. What was
 /// trusted there and is not so voids the transaction: a division by zero where it would commit.
@@ -23,7 +29,7 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
             if let Some(trusted) = tx.trusted
                 && conn.transaction_id().await? != trusted
             {
-                return Err(Error::Busy);
+                return Err(Error::Unavailable("another process has written in between".to_owned()));
             }
             conn.batch("COMMIT").await?;
             0
@@ -31,7 +37,7 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
         Conn::Postgres(conn) => {
             let sql = format!(
                 "WITH base AS (SELECT COALESCE(max(pos), 0) AS last FROM events), added AS ( \
-                 INSERT INTO events SELECT base.last + r.n, r.entity_type, r.entity_id, r.seq, r.worker_seq, \
+                 INSERT INTO events ({COLUMNS}) SELECT base.last + r.n, r.entity_type, r.entity_id, r.seq, r.worker_seq, \
                  r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused, r.opens_run, r.total_bytes FROM base, \
                  unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], \
                  $8::text[], $9::text[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
@@ -79,8 +85,10 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
     }
     let last = sqlite::query(conn, "SELECT COALESCE(max(pos), 0) AS pos FROM events", vec![])?;
     let last: i64 = last.first().map_or(Ok(0), |row| row.get("pos"))?;
-    let sql = "INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
-    sqlite::execute_each(conn, sql, (last + 1..).zip(rows), |statement, (pos, row)| {
+    let sql = format!(
+        "INSERT INTO events ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    );
+    sqlite::execute_each(conn, &sql, (last + 1..).zip(rows), |statement, (pos, row)| {
         statement.raw_bind_parameter(1, pos)?;
         statement.raw_bind_parameter(2, row.entity_type.as_ref())?;
         statement.raw_bind_parameter(3, row.entity_id.as_str())?;
@@ -97,6 +105,51 @@ fn insert_into_sqlite(conn: &rusqlite::Connection, rows: &[Entry]) -> Result<i64
         statement.raw_bind_parameter(14, row.total_bytes)
     })?;
     Ok(last)
+}
+
+/// The events that a worker has sent under these numbers; `unnumbered` came without one. The worker's last number never
+/// falls from event to event, so an event is found by halving what is in question, however many have no number.
+pub(super) async fn numbered(
+    tx: &mut Tx,
+    of: &SandboxId,
+    numbers: Vec<i64>,
+    unnumbered: i64,
+) -> Result<Vec<Row>, Error> {
+    if numbers.is_empty() {
+        return Ok(Vec::new());
+    }
+    // `at` is an event before the wanted one; it moves on by ever smaller steps, to each that is before it as well.
+    let step = unnumbered.checked_ilog2().map_or(0, |bits| 1_i64 << bits);
+    let select = |asked: &str, found: &str| {
+        format!(
+            "WITH RECURSIVE halving (n, at, step) AS (SELECT {asked} UNION ALL SELECT n, at + CASE WHEN (SELECT e.worker_last \
+             FROM events e WHERE e.entity_id = $1 AND e.seq IS NOT NULL AND e.seq = at + step) < n THEN step ELSE 0 END, \
+             step / 2 FROM halving WHERE step > 0) \
+             SELECT pos, seq, worker_seq, event_type, source, data, created_at, refused FROM events \
+             WHERE entity_id = $1 AND seq IS NOT NULL AND {found} AND worker_seq IS NOT NULL"
+        )
+    };
+    match &mut tx.conn {
+        Conn::Sqlite(conn) => {
+            let sql = select(
+                "$2, $2 - 1, $3",
+                "seq = (SELECT at + 1 FROM halving WHERE step = 0) AND worker_seq = $2",
+            );
+            let mut rows = Vec::with_capacity(numbers.len());
+            for n in numbers {
+                rows.extend(sqlite::query(conn, &sql, params![of, n, step])?);
+            }
+            Ok(rows)
+        }
+        Conn::Postgres(conn) => {
+            let sql = select(
+                "asked.n, asked.n - 1, $3::bigint FROM unnest($2::bigint[]) AS asked (n)",
+                "seq = ANY(ARRAY(SELECT at + 1 FROM halving WHERE step = 0)) AND worker_seq = ANY($2::bigint[])",
+            );
+            let numbers = Value::Ints(numbers.into_iter().map(Some).collect());
+            conn.query(&sql, params![of, numbers, step]).await
+        }
+    }
 }
 
 /// What is known of each sandbox and of the type of its events; nothing of a sandbox that does not exist.
@@ -137,5 +190,48 @@ pub(super) async fn streams(tx: &mut Tx, of: &[(&str, &str)]) -> Result<Vec<Row>
             let column = |at: fn(&(&str, &str)) -> String| of.iter().map(at).collect::<Vec<_>>();
             conn.query(&sql, params![column(|of| of.1.to_owned()), column(|of| of.0.to_owned())]).await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::{
+        config::Config,
+        store::{Rules, migrate},
+    };
+
+    /// A worker that repeats one event must not cost everybody the time to read all that it ever said without a number.
+    #[test]
+    fn an_event_is_found_by_its_number_without_a_look_at_those_that_have_none() {
+        const COUNT: i64 = 20_000;
+        let conn = rusqlite::Connection::open_in_memory().unwrap();
+        let steps = Arc::new(AtomicUsize::new(0));
+        let mut tx = Tx::new(Conn::Sqlite(conn), Arc::new(Rules::new(&Config::default())));
+        migrate::run(&mut tx).now_or_never().unwrap().unwrap();
+        let Conn::Sqlite(conn) = &mut tx.conn else { panic!("on SQLite") };
+        let sql = format!(
+            "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < {COUNT}) \
+             INSERT INTO events ({COLUMNS}) SELECT n, 'sandbox', 'sbx-1', n, CASE WHEN n % 5000 = 0 THEN n / 5000 END, \
+             n / 5000, 'a', n, 'agent', '{{}}', 0, NULL, 0 FROM r"
+        );
+        sqlite::batch(conn, &sql).unwrap();
+        let counted = steps.clone();
+        let count = move || counted.fetch_add(1, Ordering::SeqCst) > usize::MAX / 2;
+        conn.progress_handler(1, Some(count)).unwrap();
+        let id = "sbx-1".parse().unwrap();
+        let found = numbered(&mut tx, &id, vec![1, 2, 3, 4], COUNT - 4);
+        let rows = found.now_or_never().unwrap().unwrap();
+        let seqs: Vec<i64> = rows.iter().map(|row| row.get("seq").unwrap()).collect();
+        assert_eq!(seqs, [5000, 10_000, 15_000, 20_000]);
+        let steps = steps.load(Ordering::SeqCst);
+        assert!(steps < 10_000, "{steps} steps of SQLite's machine");
     }
 }

@@ -1,7 +1,7 @@
 //! Events: everything that happened, in one order. Appends of a batch share their statements; whatever an event
 //! means for its task happens in the transaction that stores it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use jiff::Timestamp;
 use omoi_protocol::{
@@ -12,7 +12,7 @@ use omoi_protocol::{
 use serde_json::{Value as Json, value::RawValue};
 
 use super::{
-    Error, Store, Tx,
+    Error, Store, Tx, bulk,
     entry::Entry,
     footprint,
     job::Answer,
@@ -27,6 +27,9 @@ use super::{
     weight,
 };
 use crate::domain::report;
+
+/// Repeated events that are looked up at a time: each may be large.
+const REPEATED_PART: usize = 32;
 
 /// Events to be stored for one sandbox, all or none.
 pub struct Append {
@@ -52,6 +55,13 @@ impl Append {
         reply: Answer<Vec<EventReceived>>,
     ) -> Self {
         Self { sandbox_id, events, placed: Vec::new(), answer: None, reply }
+    }
+
+    /// About what it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let one =
+            |event: &NewEvent| size_of::<NewEvent>() + event.event_type.len() + event.event_data.get().len();
+        self.events.iter().map(one).sum()
     }
 
     /// After commit: the answer, now that the rows have their positions.
@@ -116,17 +126,18 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
     if stream.reporter.reports_until.is_some_and(|until| until <= tx.now()) {
         return Err(Error::TokenEnded);
     }
+    let mut before = repeated(tx, append, stream).await?;
     let mut known = Vec::with_capacity(append.events.len());
     let next = stream.last_worker_seq + 1;
     let mut expected = next;
-    for event in &append.events {
+    for (at, event) in append.events.iter().enumerate() {
         if means_something(event) {
             json(event.event_data.get())?;
         }
         known.push(match event.worker_seq {
             // Nothing of the batch is taken, so all of it is to be sent again.
             Some(n) if n > expected => return Err(Error::SequenceGap { got: n, expected: next }),
-            Some(n) if n < next => Some(find_repeated(tx, stream, event, n).await?),
+            Some(n) if n < next => before.remove(&at).transpose()?,
             Some(n) if n < expected => {
                 let detail = format!("worker_seq {n} comes twice in one batch");
                 return Err(Error::conflict("sequence_conflict", detail));
@@ -155,52 +166,67 @@ fn means_something(event: &NewEvent) -> bool {
     report::is_trigger(&event.event_type) || report::of_message(&event.event_type).is_some()
 }
 
-/// The event that the worker has sent before under this number; other content under it is a conflict.
-async fn find_repeated(tx: &mut Tx, stream: &Stream, event: &NewEvent, n: i64) -> Result<Placed, Error> {
-    let sandbox = &stream.reporter.id;
-    let same = |event_type: &str, source: EventSource, data: &str| {
-        event.event_type == event_type && event.source == source && keep::matches(event, data)
-    };
-    let other = || {
-        let detail = format!("worker_seq {n} of {sandbox} is stored with other content");
-        Error::conflict("sequence_conflict", detail)
-    };
-    let waiting = tx
-        .rows
-        .iter()
-        .enumerate()
-        .find(|(_, row)| row.worker_seq == Some(n) && row.entity_id == sandbox.as_str());
-    if let Some((at, row)) = waiting {
-        return if same(&row.event_type, row.source, &row.data) {
-            Ok(Placed::New { row: at })
-        } else {
-            Err(other())
-        };
+/// What becomes of the events that the worker has sent before, by their index in the append. Each is where it went, or is
+/// refused: other content under its number is a conflict.
+async fn repeated(
+    tx: &mut Tx,
+    append: &Append,
+    stream: &Stream,
+) -> Result<HashMap<usize, Result<Placed, Error>>, Error> {
+    let (sandbox, next) = (&stream.reporter.id, stream.last_worker_seq + 1);
+    let numbers = append.events.iter().enumerate().filter_map(|(at, event)| Some((at, event.worker_seq?)));
+    let again: Vec<_> = numbers.filter(|(_, n)| *n < next).collect();
+    let mut became = HashMap::with_capacity(again.len());
+    if again.is_empty() {
+        return Ok(became);
     }
-    // Numbers have no gap, so the event lies behind at most as many others as came without a number.
+    let rows = tx.rows.iter().enumerate().filter(|(_, row)| row.entity_id == sandbox.as_str());
+    let waiting: HashMap<i64, usize> = rows.filter_map(|(at, row)| Some((row.worker_seq?, at))).collect();
+    // Numbers have no gap, so an event lies behind at most as many others as came without a number.
     let unnumbered = stream.last_seq - stream.last_worker_seq;
-    let row = tx
-        .query_one(
-            "SELECT pos, seq, event_type, source, data, created_at, refused FROM events WHERE entity_id = $1 \
-             AND seq IS NOT NULL AND seq >= $2 AND seq <= $3 AND worker_seq = $2",
-            params![sandbox, n, n.saturating_add(unnumbered)],
-        )
-        .await?;
-    match row {
-        Some(row)
-            if same(&row.get::<String>("event_type")?, row.parse("source")?, &row.get::<String>("data")?) =>
-        {
-            Ok(Placed::Known {
-                pos: row.get("pos")?,
-                seq: row.get("seq")?,
-                at: row.get("created_at")?,
-                refused: row.get("refused")?,
-            })
+    for part in again.chunks(REPEATED_PART) {
+        let wanted = part.iter().map(|(_, n)| *n).filter(|n| !waiting.contains_key(n));
+        let mut stored = HashMap::new();
+        for row in bulk::numbered(tx, sandbox, wanted.collect(), unnumbered).await? {
+            stored.insert(row.get::<i64>("worker_seq")?, row);
         }
-        // A number below the first one that was ever sent.
-        None => Err(Error::SequenceGap { got: n, expected: 1 }),
-        Some(_) => Err(other()),
+        for (at, n) in part {
+            let event = &append.events[*at];
+            let placed = match (waiting.get(n), stored.get(n)) {
+                (Some(row), _) => repeats_waiting(event, *row, &tx.rows[*row]),
+                (None, Some(row)) => repeats_stored(event, row)?,
+                // A number below the first one that was ever sent.
+                (None, None) => {
+                    became.insert(*at, Err(Error::SequenceGap { got: *n, expected: 1 }));
+                    continue;
+                }
+            };
+            let other = || format!("worker_seq {n} of {sandbox} is stored with other content");
+            became.insert(*at, placed.ok_or_else(|| Error::conflict("sequence_conflict", other())));
+        }
     }
+    Ok(became)
+}
+
+fn repeats_waiting(event: &NewEvent, at: usize, row: &Entry) -> Option<Placed> {
+    repeats(event, &row.event_type, row.source, &row.data).then_some(Placed::New { row: at })
+}
+
+fn repeats_stored(event: &NewEvent, row: &Row) -> Result<Option<Placed>, Error> {
+    let (event_type, data): (String, String) = (row.get("event_type")?, row.get("data")?);
+    if !repeats(event, &event_type, row.parse("source")?, &data) {
+        return Ok(None);
+    }
+    Ok(Some(Placed::Known {
+        pos: row.get("pos")?,
+        seq: row.get("seq")?,
+        at: row.get("created_at")?,
+        refused: row.get("refused")?,
+    }))
+}
+
+fn repeats(event: &NewEvent, event_type: &str, source: EventSource, data: &str) -> bool {
+    event.event_type == event_type && event.source == source && keep::matches(event, data)
 }
 
 async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result<Placed, Error> {

@@ -5,17 +5,10 @@ use std::pin::Pin;
 
 use tokio::sync::oneshot;
 
-use super::{Error, Tx, event::Append};
+use super::{Error, Tx};
 
 pub(super) type Answer<T> = oneshot::Sender<Result<T, Error>>;
 pub(super) type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
-
-/// What may wait to be written.
-pub(super) enum Item {
-    /// Appends of a batch share their statements.
-    Append(Append),
-    Work(Box<dyn Job>),
-}
 
 pub(super) enum Ran {
     /// It has an answer and its writes stand.

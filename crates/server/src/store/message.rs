@@ -28,7 +28,10 @@ impl Store {
         new: NewMessage,
     ) -> Result<Message, Error> {
         let (sender, to) = (sender.to_owned(), to.clone());
-        self.write(async move |tx| queue(tx, MessageId::generate(), &sender, &to, &new).await).await
+        self.write_large(new.content.len(), async move |tx| {
+            queue(tx, MessageId::generate(), &sender, &to, &new).await
+        })
+        .await
     }
 
     /// Hands out what waits, oldest first, and marks it delivered.

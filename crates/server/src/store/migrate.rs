@@ -1,4 +1,5 @@
-//! Migrations: forward only, run at start, one process at a time.
+//! Migrations: forward only, run at start, one process at a time, on a connection without the limits of requests: a large
+//! table takes its time to change, and whoever waits for another process to change it takes as long.
 
 use super::{
     Error, Tx,
@@ -29,6 +30,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (19, include_str!("migrations/0019_run.sql")),
     (20, include_str!("migrations/0020_agent_status.sql")),
     (22, include_str!("migrations/0022_event_bytes.sql")),
+    (23, include_str!("migrations/0023_bounds.sql")),
     (24, include_str!("migrations/0024_marks.sql")),
 ];
 
@@ -51,8 +53,31 @@ pub(super) async fn run(tx: &mut Tx) -> Result<usize, Error> {
 
 async fn pending(tx: &mut Tx) -> Result<usize, Error> {
     batch(tx, "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY)").await?;
-    let done = version(tx).await?;
-    let newest = MIGRATIONS.last().map_or(0, |(version, _)| *version);
+    let missing = missing(tx).await?;
+    for (version, sql) in &missing {
+        batch(tx, sql).await?;
+        tx.execute("INSERT INTO schema_migrations (version) VALUES ($1)", params![*version]).await?;
+    }
+    Ok(missing.len())
+}
+
+/// Refuses a schema that is not this program's, for whoever only reads and so changes nothing.
+pub(super) async fn must_be_done(tx: &mut Tx) -> Result<(), Error> {
+    let missing = if exists(tx).await? { missing(tx).await? } else { MIGRATIONS.to_vec() };
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let found = if missing.len() == MIGRATIONS.len() { 0 } else { version(tx).await? };
+    let detail = format!(
+        "the database is at schema {found}, and this program's is {}; `omoi db migrate` brings it up to date, and so \
+         does `omoi serve` when it starts",
+        newest()
+    );
+    Err(Error::invalid("schema_too_old", detail))
+}
+
+async fn missing(tx: &mut Tx) -> Result<Vec<(i64, &'static str)>, Error> {
+    let (done, newest) = (version(tx).await?, newest());
     if done > newest {
         let detail =
             format!("the database is at schema {done}, newer than this program's {newest}; use a newer omoi");
@@ -60,13 +85,20 @@ async fn pending(tx: &mut Tx) -> Result<usize, Error> {
     }
     let rows = tx.query("SELECT version FROM schema_migrations", params![]).await?;
     let have: Vec<i64> = rows.iter().map(|row| row.get("version")).collect::<Result<_, _>>()?;
-    let mut ran = 0;
-    for (version, sql) in MIGRATIONS.iter().filter(|(version, _)| !have.contains(version)) {
-        batch(tx, sql).await?;
-        tx.execute("INSERT INTO schema_migrations (version) VALUES ($1)", params![*version]).await?;
-        ran += 1;
-    }
-    Ok(ran)
+    Ok(MIGRATIONS.iter().filter(|(version, _)| !have.contains(version)).copied().collect())
+}
+
+fn newest() -> i64 {
+    MIGRATIONS.last().map_or(0, |(version, _)| *version)
+}
+
+/// Whether anything was ever migrated.
+async fn exists(tx: &mut Tx) -> Result<bool, Error> {
+    let sql = match &tx.conn {
+        Conn::Sqlite(_) => "SELECT 1 AS one FROM sqlite_schema WHERE name = 'schema_migrations'",
+        Conn::Postgres(_) => "SELECT 1 AS one WHERE to_regclass('schema_migrations') IS NOT NULL",
+    };
+    Ok(tx.query_one(sql, params![]).await?.is_some())
 }
 
 pub(super) async fn version(tx: &mut Tx) -> Result<i64, Error> {

@@ -46,6 +46,7 @@ mod postgres;
 mod project;
 mod proof;
 mod prune;
+mod queue;
 mod result;
 mod rules;
 mod sandbox;
@@ -114,17 +115,21 @@ use crate::{
     config::{Config, DatabaseUrl},
 };
 use event::Append;
-use job::{Closure, Item, Job};
+use job::{Closure, Job};
 use postgres::Address;
+use queue::{Queue, Work};
+use writer::Writer;
 
 /// Called after each commit with the rows it added.
 pub type Announce = Box<dyn Fn(Vec<Entry>) + Send>;
 
 const SQLITE_FILE: &str = "omoi.db";
+/// What a write of a few words holds while it waits.
+const WRITE_BYTES: usize = 1024;
 
 #[derive(Clone)]
 pub struct Store {
-    writes: mpsc::Sender<Item>,
+    writes: Queue,
     reads: mpsc::Sender<Box<dyn Job>>,
     place: Place,
     /// How long an answer is waited for.
@@ -150,7 +155,7 @@ impl Place {
         Ok(Self::Postgres(Box::new(Address::parse(url.expose_secret(), connect, statement)?)))
     }
 
-    pub fn name(&self) -> String {
+    fn name(&self) -> String {
         match self {
             Self::Sqlite { path, .. } => format!("SQLite at {}", path.display()),
             Self::Postgres(_) => "PostgreSQL".to_owned(),
@@ -161,12 +166,31 @@ impl Place {
 impl Store {
     /// Opens the database, brings its schema up to date and starts the threads that serve it.
     pub async fn open(config: &Config, clock: Clock, announce: Announce) -> Result<Self, Error> {
-        let place = Place::new(config)?;
-        let rules = Arc::new(Rules::new(config));
-        let (writes, write_queue) = mpsc::channel(config.limits.write_queue_max);
-        let (reads, read_queue) = mpsc::channel(config.limits.write_queue_max);
-        thread::start(&place, rules, clock, announce, write_queue, read_queue, config.database.pool_size)
-            .await?;
+        let (place, rules) = (Place::new(config)?, Arc::new(Rules::new(config)));
+        let (writes, queue) = Queue::new(config.limits.write_queue_max, config.limits.write_queue_bytes_max);
+        let writer = Writer { queue, clock: clock.clone(), announce };
+        thread::start_writer(&place, rules.clone(), writer).await?;
+        Self::serve(config, place, &rules, &clock, writes)
+    }
+
+    /// Opens the database to read what is there, and changes nothing: a schema that is not this program's is refused.
+    pub async fn open_to_read(config: &Config, clock: Clock) -> Result<Self, Error> {
+        let (place, rules) = (Place::new(config)?, Arc::new(Rules::new(config)));
+        let (writes, _) = Queue::new(1, 1);
+        let store = Self::serve(config, place, &rules, &clock, writes)?;
+        store.read(async |tx| migrate::must_be_done(tx).await).await?;
+        Ok(store)
+    }
+
+    fn serve(
+        config: &Config,
+        place: Place,
+        rules: &Arc<Rules>,
+        clock: &Clock,
+        writes: Queue,
+    ) -> Result<Self, Error> {
+        let (reads, queue) = mpsc::channel(config.limits.write_queue_max);
+        thread::start_readers(&place, rules, clock, queue, config.database.pool_size)?;
         Ok(Self { writes, reads, place, patience: config.limits.request_timeout })
     }
 
@@ -184,6 +208,11 @@ impl Store {
         self.place.name()
     }
 
+    /// The same of one that is not open.
+    pub fn name_of(config: &Config) -> Result<String, Error> {
+        Place::new(config).map(|place| place.name())
+    }
+
     /// Runs a closure in a transaction that may write; answers after commit. It may run more than once, and whatever
     /// it has written is undone when it refuses.
     pub(crate) async fn write<F, T>(&self, work: F) -> Result<T, Error>
@@ -191,8 +220,18 @@ impl Store {
         F: AsyncFn(&mut Tx) -> Result<T, Error> + Send + 'static,
         T: Send + 'static,
     {
+        self.write_large(0, work).await
+    }
+
+    /// The same for a closure that holds about so many bytes besides.
+    pub(crate) async fn write_large<F, T>(&self, bytes: usize, work: F) -> Result<T, Error>
+    where
+        F: AsyncFn(&mut Tx) -> Result<T, Error> + Send + 'static,
+        T: Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Item::Work(Box::new(Closure { work, answer: None, reply })))?;
+        let job = Box::new(Closure { work, answer: None, reply });
+        self.writes.push(Work::Job(job, WRITE_BYTES + bytes))?;
         self.received(answer).await
     }
 
@@ -209,7 +248,7 @@ impl Store {
 
     async fn append(&self, id: SandboxId, events: Vec<NewEvent>) -> Result<Vec<EventReceived>, Error> {
         let (reply, answer) = oneshot::channel();
-        self.enqueue(Item::Append(Append::new(id, events, reply)))?;
+        self.writes.push(Work::Append(Append::new(id, events, reply)))?;
         self.received(answer).await
     }
 
@@ -220,10 +259,6 @@ impl Store {
             Ok(Err(_)) => Err(Error::Unavailable("the store has stopped".to_owned())),
             Err(_) => Err(Error::Unavailable(format!("no answer within {:?}", self.patience))),
         }
-    }
-
-    fn enqueue(&self, item: Item) -> Result<(), Error> {
-        self.writes.try_send(item).map_err(|_| Error::Busy)
     }
 
     /// Whether the database answers.
@@ -258,10 +293,12 @@ impl Store {
         }
     }
 
-    /// Looks for damage; the lines it finds, or none.
-    pub async fn check(&self) -> Result<Vec<String>, Error> {
-        let embedded = !self.is_shared();
-        self.read(async move |tx| {
+    /// Looks for damage, for as long as that takes; the lines it finds, or none.
+    pub async fn check(config: &Config) -> Result<Vec<String>, Error> {
+        let place = Place::new(config)?;
+        let embedded = matches!(place, Place::Sqlite { .. });
+        thread::apart(place, Arc::new(Rules::new(config)), async move |tx| {
+            migrate::must_be_done(tx).await?;
             let mut found = Vec::new();
             if embedded {
                 for row in

@@ -32,7 +32,8 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 pub(super) struct Address {
     config: Config,
     connect_timeout: Duration,
-    statement_timeout: Duration,
+    /// None for work that takes as long as it takes.
+    statement_timeout: Option<Duration>,
 }
 
 impl Address {
@@ -42,7 +43,12 @@ impl Address {
         })?;
         config.connect_timeout(connect).application_name("omoi").tcp_user_timeout(statement_timeout);
         config.keepalives_idle(KEEPALIVE).keepalives_interval(KEEPALIVE).keepalives_retries(3);
-        Ok(Self { config, connect_timeout: connect, statement_timeout })
+        Ok(Self { config, connect_timeout: connect, statement_timeout: Some(statement_timeout) })
+    }
+
+    /// The same without a limit to what a statement takes. A connection that is lost ends it all the same.
+    pub fn unhurried(self) -> Self {
+        Self { statement_timeout: None, ..self }
     }
 
     /// Across a network the connection is encrypted unless `sslmode=disable` says otherwise.
@@ -67,7 +73,7 @@ impl Address {
         } else {
             spawn(self.connected(NoTls).await?)
         };
-        let patience = self.statement_timeout + MARGIN;
+        let patience = self.statement_timeout.map(|limit| limit + MARGIN);
         let mut conn = PgConn {
             client,
             driver,
@@ -77,7 +83,7 @@ impl Address {
             pending: Vec::new(),
             transaction_id: None,
         };
-        let limit = self.statement_timeout.as_millis();
+        let limit = self.statement_timeout.map_or(0, |limit| limit.as_millis());
         // Every query has its index, whatever the statistics of a table that has just grown say; and none is long
         // enough to be worth compiling, or to be planned anew for each value: that took longer than most take to run.
         conn.batch(&format!(
@@ -153,7 +159,8 @@ where
 pub(super) struct PgConn {
     client: Client,
     driver: AbortHandle,
-    patience: Duration,
+    /// None where the database may take its time.
+    patience: Option<Duration>,
     /// The database kept us waiting, so nobody knows what it still does for us here.
     silent: bool,
     statements: HashMap<String, Statement>,
@@ -208,18 +215,21 @@ impl PgConn {
         let pending = std::mem::take(&mut self.pending);
         let client = &self.client;
         let said = join_all(pending.iter().map(|pending| pending.say(client)));
-        match tokio::time::timeout(self.patience, join(said, question(client))).await {
-            Ok((said, answer)) => {
-                for said in said {
-                    self.transaction_id = said.map_err(fault)?.or(self.transaction_id);
+        let asked = join(said, question(client));
+        let (said, answer) = match self.patience {
+            None => asked.await,
+            Some(patience) => match tokio::time::timeout(patience, asked).await {
+                Ok(heard) => heard,
+                Err(_) => {
+                    self.silent = true;
+                    return Err(said_nothing(patience));
                 }
-                answer.map_err(fault)
-            }
-            Err(_) => {
-                self.silent = true;
-                Err(said_nothing(self.patience))
-            }
+            },
+        };
+        for said in said {
+            self.transaction_id = said.map_err(fault)?.or(self.transaction_id);
         }
+        answer.map_err(fault)
     }
 
     pub async fn batch(&mut self, sql: &str) -> Result<(), Error> {
@@ -294,9 +304,9 @@ impl PgConn {
 }
 
 /// Texts are compared byte by byte, as SQLite does, whatever language the database speaks: the order of ids is then
-/// the same everywhere, and found faster.
+/// the same everywhere, and found faster. What SQLite does not know how to do is a comment to it.
 pub(super) fn migration(sql: &str) -> String {
-    sql.replace(" TEXT", " TEXT COLLATE \"C\"")
+    sql.replace("-- PostgreSQL: ", "").replace(" TEXT", " TEXT COLLATE \"C\"")
 }
 
 /// All but the last become parts of it, with their values numbered on.
@@ -346,9 +356,9 @@ fn said_nothing(for_so_long: Duration) -> Error {
 /// A refusal by the server that a repeat would meet again is a defect of ours; everything else may pass.
 pub(super) fn fault(error: tokio_postgres::Error) -> Error {
     let text = error.as_db_error().map_or_else(|| error.to_string(), ToString::to_string);
-    // Classes 22, 23 and 42: data, constraint and syntax. The rest is connections, resources and shutdown.
+    // Classes 22, 23, 42 and 54: data, constraint, syntax and size. The rest is connections, resources and shutdown.
     match error.code().map(|state| &state.code()[..2]) {
-        Some("22" | "23" | "42") => Error::Statement(text),
+        Some("22" | "23" | "42" | "54") => Error::Statement(text),
         _ => Error::Unavailable(text),
     }
 }

@@ -21,7 +21,7 @@ impl Store {
     /// its place.
     pub async fn result_create(&self, from: Option<&SandboxId>, new: NewResult) -> Result<TaskResult, Error> {
         let from = from.cloned();
-        self.write(async move |tx| {
+        self.write_large(new.content.len(), async move |tx| {
             let owner = task::get(tx, &new.task_id).await?.sandbox_id;
             let Some(from) = from.clone().or(owner.clone()).filter(|from| owner.as_ref() == Some(from)) else {
                 let detail = format!("the sandbox does not hold task {}", new.task_id);

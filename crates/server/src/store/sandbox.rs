@@ -69,7 +69,8 @@ pub(super) async fn must_exist(tx: &mut Tx, id: &SandboxId) -> Result<(), Error>
     row.map(|_| ()).ok_or_else(|| Error::not_found("sandbox", id))
 }
 
-/// A sign of life renews the lease of a live sandbox. A heartbeat comes with what it says.
+/// A sign of life renews the lease of a live sandbox. A heartbeat comes with what it says. A lease never ends earlier than
+/// it did: another server, whose clock is ahead of ours, may have renewed it.
 pub(super) async fn heard(tx: &mut Tx, from: Vec<(&mut Reporter, Option<Beat>)>) -> Result<(), Error> {
     let now = tx.now();
     let renewed = now + tx.rules.lease_duration;
@@ -84,10 +85,11 @@ pub(super) async fn heard(tx: &mut Tx, from: Vec<(&mut Reporter, Option<Beat>)>)
         } else {
             continue;
         }
-        reporter.lease_expires_at = Some(renewed);
+        reporter.lease_expires_at = reporter.lease_expires_at.max(Some(renewed));
     }
     if !speaking.is_empty() {
-        let sql = "UPDATE sandboxes SET lease_expires_at = $1 WHERE id = ANY($2) AND live = 1";
+        let sql = "UPDATE sandboxes SET lease_expires_at = $1 WHERE id = ANY($2) AND live = 1 \
+                   AND (lease_expires_at IS NULL OR lease_expires_at < $1)";
         tx.execute_known(sql, params![renewed, speaking]).await?;
     }
     Ok(())

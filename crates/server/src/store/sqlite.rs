@@ -59,13 +59,26 @@ pub(super) fn data_version(conn: &Connection) -> Result<i64, Error> {
     statement.query_row([], |row| row.get(0)).map_err(fault)
 }
 
+/// Copies all that is there at one moment. A copy begins anew whenever somebody else has written, unless it reads in a
+/// transaction: with a server at work it would never end.
 pub(super) fn backup(path: &Path, synchronous: SqliteSynchronous, to: &Path) -> Result<(), Error> {
-    if to.exists() {
-        let detail = format!("{} exists already; name a new file", to.display());
-        return Err(Error::conflict("file_exists", detail));
-    }
     let from = open(path, synchronous, true)?;
-    from.backup("main", to, None::<fn(rusqlite::backup::Progress)>).map_err(fault)
+    // An empty file is an empty database, and from now on it is ours to remove.
+    std::fs::File::create_new(to).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            let detail = format!("{} exists already; name a new file", to.display());
+            Error::conflict("file_exists", detail)
+        }
+        _ => Error::Unavailable(format!("{} cannot be made: {error}", to.display())),
+    })?;
+    let copied = batch(&from, "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
+        .and_then(|()| from.backup("main", to, None::<fn(rusqlite::backup::Progress)>).map_err(fault));
+    if copied.is_err()
+        && let Err(error) = std::fs::remove_file(to)
+    {
+        tracing::warn!(%error, "the part of a copy at {} cannot be removed", to.display());
+    }
+    copied
 }
 
 /// SQLite numbers rows by a column of exactly this type.
@@ -228,7 +241,72 @@ mod plan {
 
 #[cfg(test)]
 mod tests {
-    use super::translate;
+    use std::sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc::sync_channel,
+    };
+
+    use super::*;
+
+    /// Somebody commits all the time, and what they wrote together is in the copy together.
+    #[test]
+    fn a_copy_is_made_while_others_write() {
+        const COMMITS_MAX: i64 = 50_000;
+        let dir = tempfile::tempdir().unwrap();
+        let (path, to) = (dir.path().join("omoi.db"), dir.path().join("copy.db"));
+        let writer = open(&path, SqliteSynchronous::Normal, false).unwrap();
+        batch(
+            &writer,
+            "PRAGMA synchronous = OFF; CREATE TABLE a (n); CREATE TABLE b (n); CREATE TABLE filler (x)",
+        )
+        .unwrap();
+        let rows = "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 4000) \
+                    INSERT INTO filler SELECT randomblob(2000) FROM r";
+        batch(&writer, rows).unwrap();
+        let (enough, (begun, begins)) = (AtomicBool::new(false), sync_channel(1));
+        let commits = std::thread::scope(|scope| {
+            let enough = &enough;
+            let writing = scope.spawn(move || {
+                let mut commits = 0;
+                while commits < COMMITS_MAX && !enough.load(Ordering::SeqCst) {
+                    batch(
+                        &writer,
+                        "BEGIN IMMEDIATE; INSERT INTO a VALUES (1); INSERT INTO b VALUES (1); COMMIT",
+                    )
+                    .unwrap();
+                    commits += 1;
+                    let _ = begun.try_send(());
+                }
+                commits
+            });
+            begins.recv().unwrap();
+            let copied = backup(&path, SqliteSynchronous::Normal, &to);
+            enough.store(true, Ordering::SeqCst);
+            copied.unwrap();
+            writing.join().unwrap()
+        });
+        assert!(commits < COMMITS_MAX, "the copy waited until nobody wrote any more");
+        let copy = Connection::open(&to).unwrap();
+        let one = |sql: &str| copy.query_row(sql, (), |row| row.get::<_, i64>(0)).unwrap();
+        assert_eq!(one("SELECT count(*) FROM a"), one("SELECT count(*) FROM b"));
+        assert_eq!(one("SELECT count(*) FROM filler"), 4000);
+        let sound: String = copy.query_row("PRAGMA integrity_check", (), |row| row.get(0)).unwrap();
+        assert_eq!(sound, "ok");
+    }
+
+    #[test]
+    fn a_copy_that_fails_leaves_nothing_and_touches_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, to) = (dir.path().join("omoi.db"), dir.path().join("copy.db"));
+        std::fs::write(&path, "no database, but long enough to be read as if it were one".repeat(100))
+            .unwrap();
+        assert!(backup(&path, SqliteSynchronous::Full, &to).is_err());
+        assert!(!to.exists());
+        std::fs::write(&to, "somebody's").unwrap();
+        let other = dir.path().join("other.db");
+        assert!(matches!(backup(&other, SqliteSynchronous::Full, &to), Err(Error::Conflict { .. })));
+        assert_eq!(std::fs::read(&to).unwrap(), b"somebody's");
+    }
 
     #[test]
     fn statements_are_written_once_and_read_by_both() {

@@ -4,7 +4,7 @@
 use std::{
     cell::{Cell, RefCell},
     panic::AssertUnwindSafe,
-    path::Path,
+    path::{Path, PathBuf},
     rc::Rc,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -18,10 +18,11 @@ use tokio::{
 };
 
 use super::{
-    Announce, Error, Place, Rules, Tx, checkpoint,
-    job::{Item, Job, Ran},
+    Error, Place, Rules, Tx, checkpoint,
+    job::{Job, Ran},
     migrate,
     postgres::Address,
+    queue::Item,
     sqlite,
     tx::Conn,
     writer::Writer,
@@ -33,45 +34,79 @@ const SQLITE_READERS: std::ops::RangeInclusive<usize> = 2..=4;
 /// After a failed attempt to connect, callers are refused at once for this long.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 
-type Reads = mpsc::Receiver<Box<dyn Job>>;
+pub(super) type Reads = mpsc::Receiver<Box<dyn Job>>;
 
-pub(super) async fn start(
-    place: &Place,
-    rules: Arc<Rules>,
-    clock: Clock,
-    announce: Announce,
-    write_queue: mpsc::Receiver<Item>,
-    read_queue: Reads,
-    pool_size: usize,
-) -> Result<(), Error> {
-    let writer = Writer { queue: write_queue, clock: clock.clone(), announce };
+/// Brings the schema up to date and starts the thread that writes.
+pub(super) async fn start_writer(place: &Place, rules: Arc<Rules>, writer: Writer) -> Result<(), Error> {
     let (ready, opened) = oneshot::channel();
     match place.clone() {
         Place::Sqlite { path, synchronous } => {
-            let shared = (rules.clone(), clock.clone());
-            spawn("omoi-write", move || sqlite_writer(&path, synchronous, rules, writer, ready))?;
-            opened.await.map_err(|_| stopped())??;
-            let reads = Arc::new(Mutex::new(read_queue));
-            let Place::Sqlite { path, .. } = place.clone() else { return Err(stopped()) };
+            spawn("omoi-write", move || {
+                sqlite_writer(File { path, synchronous, rules, tx: None }, writer, ready);
+            })?;
+        }
+        Place::Postgres(address) => {
+            spawn("omoi-write", move || {
+                run_local(postgres_writer(Link::new(*address, rules), writer, ready));
+            })?;
+        }
+    }
+    opened.await.map_err(|_| stopped())?
+}
+
+pub(super) fn start_readers(
+    place: &Place,
+    rules: &Arc<Rules>,
+    clock: &Clock,
+    queue: Reads,
+    pool_size: usize,
+) -> Result<(), Error> {
+    match place.clone() {
+        Place::Sqlite { path, synchronous } => {
+            let reads = Arc::new(Mutex::new(queue));
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let useful = cores.clamp(*SQLITE_READERS.start(), *SQLITE_READERS.end());
             for _ in 0..pool_size.clamp(1, useful) {
                 let conn = sqlite::open(&path, synchronous, true)?;
-                let (reads, (rules, clock)) = (reads.clone(), shared.clone());
+                let (reads, rules, clock) = (reads.clone(), rules.clone(), clock.clone());
                 spawn("omoi-read", move || sqlite_reader(conn, rules, &clock, &reads))?;
             }
         }
         Place::Postgres(address) => {
-            let readers = (address.clone(), rules.clone());
-            spawn("omoi-write", move || run_local(postgres_writer(*address, rules, writer, ready)))?;
-            opened.await.map_err(|_| stopped())??;
-            let (address, rules) = readers;
+            let (rules, clock) = (rules.clone(), clock.clone());
             spawn("omoi-read", move || {
-                run_local(postgres_readers(*address, rules, clock, read_queue, pool_size));
+                run_local(postgres_readers(*address, rules, clock, queue, pool_size));
             })?;
         }
     }
     Ok(())
+}
+
+/// Asks one thing on a connection and a thread of its own, for as long as that takes.
+pub(super) async fn apart<F, T>(place: Place, rules: Arc<Rules>, work: F) -> Result<T, Error>
+where
+    F: AsyncFnOnce(&mut Tx) -> Result<T, Error> + Send + 'static,
+    T: Send + 'static,
+{
+    let (reply, answer) = oneshot::channel();
+    spawn("omoi-apart", move || {
+        run_local(async move {
+            let conn = match place {
+                Place::Sqlite { path, synchronous } => {
+                    sqlite::open(&path, synchronous, true).map(Conn::Sqlite)
+                }
+                Place::Postgres(address) => {
+                    address.unhurried().connect().await.map(|conn| Conn::Postgres(Box::new(conn)))
+                }
+            };
+            let done = match conn {
+                Ok(conn) => work(&mut Tx::new(conn, rules)).await,
+                Err(error) => Err(error),
+            };
+            let _ = reply.send(done);
+        });
+    })?;
+    answer.await.map_err(|_| stopped())?
 }
 
 fn stopped() -> Error {
@@ -101,27 +136,39 @@ fn run_local(work: impl Future<Output = ()>) {
     }
 }
 
-fn sqlite_writer(
-    path: &Path,
-    synchronous: SqliteSynchronous,
-    rules: Arc<Rules>,
-    mut writer: Writer,
-    ready: oneshot::Sender<Result<(), Error>>,
-) {
-    let opened = open_to_write(path, synchronous).map(|conn| Tx::new(Conn::Sqlite(conn), rules));
-    let mut tx = match opened.and_then(|mut tx| at_once(migrate::run(&mut tx)).map(|_| tx)) {
-        Ok(tx) => {
-            let _ = ready.send(Ok(()));
-            tx
-        }
-        Err(error) => {
-            let _ = ready.send(Err(error));
-            return;
-        }
-    };
+fn sqlite_writer(mut file: File, mut writer: Writer, ready: oneshot::Sender<Result<(), Error>>) {
+    let opened = file.tx().and_then(|tx| at_once(migrate::run(tx)).map(|_| ()));
+    let failed = opened.is_err();
+    let _ = ready.send(opened);
+    if failed {
+        return;
+    }
     while let Some(first) = writer.queue.blocking_recv() {
         let batch = writer.gather(first);
-        at_once(write(&writer, &mut tx, batch));
+        match file.tx() {
+            Ok(tx) => at_once(write(&writer, tx, batch)),
+            Err(error) => Writer::refuse(batch, &error),
+        }
+    }
+}
+
+/// A file and the connection that writes to it, which is made again when it was lost.
+struct File {
+    path: PathBuf,
+    synchronous: SqliteSynchronous,
+    rules: Arc<Rules>,
+    tx: Option<Tx>,
+}
+
+impl File {
+    fn tx(&mut self) -> Result<&mut Tx, Error> {
+        if self.tx.as_ref().is_none_or(Tx::is_lost) {
+            // It may be in the midst of a transaction, for which the next one would wait.
+            self.tx = None;
+            let conn = open_to_write(&self.path, self.synchronous)?;
+            self.tx = Some(Tx::new(Conn::Sqlite(conn), self.rules.clone()));
+        }
+        self.tx.as_mut().ok_or_else(stopped)
     }
 }
 
@@ -160,17 +207,8 @@ async fn answer(tx: &mut Tx, mut job: Box<dyn Job>) {
     }
 }
 
-async fn postgres_writer(
-    address: Address,
-    rules: Arc<Rules>,
-    mut writer: Writer,
-    ready: oneshot::Sender<Result<(), Error>>,
-) {
-    let mut link = Link::new(address, rules);
-    let opened = match link.tx().await {
-        Ok(tx) => migrate::run(tx).await.map(|_| ()),
-        Err(error) => Err(error),
-    };
+async fn postgres_writer(mut link: Link, mut writer: Writer, ready: oneshot::Sender<Result<(), Error>>) {
+    let opened = link.open().await;
     let failed = opened.is_err();
     let _ = ready.send(opened);
     if failed {
@@ -281,12 +319,15 @@ impl Link {
         }
     }
 
+    /// Brings the schema up to date, without the limits of requests, and connects.
+    async fn open(&mut self) -> Result<(), Error> {
+        let conn = self.address.clone().unhurried().connect().await?;
+        migrate::run(&mut Tx::new(Conn::Postgres(Box::new(conn)), self.rules.clone())).await?;
+        self.tx().await.map(|_| ())
+    }
+
     async fn tx(&mut self) -> Result<&mut Tx, Error> {
-        let lost = self.tx.as_ref().is_none_or(|tx| match &tx.conn {
-            Conn::Postgres(conn) => conn.is_closed(),
-            Conn::Sqlite(_) => false,
-        });
-        if lost {
+        if self.tx.as_ref().is_none_or(Tx::is_lost) {
             if self.tx.take().is_some() {
                 self.connected.update(|count| count - 1);
             }
@@ -306,5 +347,33 @@ impl Link {
             }
         }
         self.tx.as_mut().ok_or_else(|| Error::Unavailable(self.last_error.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::hooks::{AuthAction, AuthContext, Authorization, TransactionOperation};
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_connection_that_cannot_undo_is_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let rules = Arc::new(Rules::new(&Config::default()));
+        let (path, synchronous) = (dir.path().join("omoi.db"), SqliteSynchronous::Normal);
+        let mut file = File { path, synchronous, rules, tx: None };
+        let now = Clock::Real.now();
+        let tx = file.tx().unwrap();
+        at_once(tx.begin(now)).unwrap();
+        let Conn::Sqlite(conn) = &mut tx.conn else { panic!("on SQLite") };
+        let no_rollback = |asked: AuthContext<'_>| match asked.action {
+            AuthAction::Transaction { operation: TransactionOperation::Rollback } => Authorization::Deny,
+            _ => Authorization::Allow,
+        };
+        conn.authorizer(Some(no_rollback)).unwrap();
+        at_once(tx.rollback());
+        assert!(tx.is_lost() && !tx.can_go_on());
+        at_once(file.tx().unwrap().begin(now)).unwrap();
     }
 }

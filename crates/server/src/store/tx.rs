@@ -13,7 +13,7 @@ use super::{
     postgres::{self, PgConn},
     sqlite,
     stream::Memory,
-    value::{Row, Value},
+    value::{self, Row, Value},
 };
 
 pub(super) enum Conn {
@@ -35,6 +35,10 @@ pub struct Tx {
     /// The id that the transaction must have for what it took from memory to be true, if nobody has asked yet.
     pub(super) trusted: Option<i64>,
     pub(super) rules: Arc<Rules>,
+    /// On SQLite: whether the last transaction could begin.
+    begun: bool,
+    /// The last transaction could not be undone, so nobody knows what the connection is in the midst of.
+    stuck: bool,
 }
 
 impl Tx {
@@ -49,7 +53,28 @@ impl Tx {
             offers: None,
             trusted: None,
             rules,
+            begun: false,
+            stuck: false,
         }
+    }
+
+    /// Whether the connection is of no more use.
+    pub(super) fn is_lost(&self) -> bool {
+        self.stuck
+            || match &self.conn {
+                Conn::Sqlite(_) => false,
+                Conn::Postgres(conn) => conn.is_closed(),
+            }
+    }
+
+    /// Whether the last transaction had begun when it failed, on a connection that is good still: what failed then was a
+    /// part of it, and the rest may well be written.
+    pub(super) fn can_go_on(&self) -> bool {
+        let begun = match &self.conn {
+            Conn::Sqlite(_) => self.begun,
+            Conn::Postgres(conn) => conn.known_transaction_id().is_some(),
+        };
+        begun && !self.is_lost()
     }
 
     /// The time of the transaction, the same for all that happens in it.
@@ -151,11 +176,13 @@ impl Tx {
     /// Adds to the audit trail who did what.
     pub fn record(&mut self, actor: &str, action: &str, entity_type: &str, entity_id: &str, detail: Json) {
         self.writes += 1;
+        // As it will be stored, since a hash is made of it.
+        let kept = |text: &str| value::without_nul(text.to_owned());
         self.audit.push(audit::Line {
-            actor: actor.to_owned(),
-            action: action.to_owned(),
-            entity_type: entity_type.to_owned(),
-            entity_id: entity_id.to_owned(),
+            actor: kept(actor),
+            action: kept(action),
+            entity_type: kept(entity_type),
+            entity_id: kept(entity_id),
             detail,
         });
     }
@@ -167,7 +194,11 @@ impl Tx {
         self.writes = 0;
         self.trusted = None;
         match &mut self.conn {
-            Conn::Sqlite(conn) => sqlite::say(conn, "BEGIN IMMEDIATE"),
+            Conn::Sqlite(conn) => {
+                let begun = sqlite::say(conn, "BEGIN IMMEDIATE");
+                self.begun = begun.is_ok();
+                begun
+            }
             Conn::Postgres(conn) => conn.begin_writing().await,
         }
     }
@@ -197,6 +228,7 @@ impl Tx {
         };
         if let Err(error) = undone {
             tracing::warn!(%error, "a transaction could not be undone; its connection is given up");
+            self.stuck = true;
         }
     }
 }

@@ -53,13 +53,13 @@ impl From<f64> for Value {
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        Self::Text(without_nul(text))
     }
 }
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        text.to_owned().into()
     }
 }
 
@@ -71,8 +71,14 @@ impl From<Vec<u8>> for Value {
 
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
-        Self::Texts(texts)
+        Self::Texts(texts.into_iter().map(without_nul).collect())
     }
+}
+
+/// PostgreSQL keeps no NUL in a text. What people send is refused where it comes in; what programs say, such as the last
+/// lines of a log, is kept with the sign for what cannot be shown.
+pub(super) fn without_nul(text: String) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text }
 }
 
 impl From<Timestamp> for Value {

@@ -18,6 +18,10 @@ use crate::domain::{idle::Seen, limit};
 /// Events that are looked through for the last sign of work.
 const EVENTS_BACK: usize = 100;
 
+/// Figures beyond these are no figures: what is reckoned with them would not fit into 64 bits.
+const CPU_SECONDS_MAX: f64 = 1e10;
+const BYTES_MAX: i64 = 1 << 50;
+
 /// What a heartbeat tells besides that its sender lives.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -29,9 +33,16 @@ pub(super) struct Beat {
 }
 
 impl Beat {
-    /// Whatever cannot be read is not said.
+    /// Whatever cannot be read, or cannot be, is not said.
     pub fn read(data: &str) -> Self {
-        serde_json::from_str(data).unwrap_or_default()
+        let said: Self = serde_json::from_str(data).unwrap_or_default();
+        let bytes = |said: Option<i64>| said.filter(|bytes| (0..=BYTES_MAX).contains(bytes));
+        Self {
+            status: said.status,
+            cpu_seconds: said.cpu_seconds.filter(|seconds| (0.0..=CPU_SECONDS_MAX).contains(seconds)),
+            io_bytes: bytes(said.io_bytes),
+            memory_bytes: bytes(said.memory_bytes),
+        }
     }
 }
 
@@ -42,7 +53,7 @@ pub struct Quiet {
     pub seen: Seen,
 }
 
-/// Keeps what a heartbeat says, and renews the lease. Processes count as working from a hundredth of a processor or from
+/// Keeps what a heartbeat says, and renews the lease, which never ends earlier than it did. Processes count as working from a hundredth of a processor or from
 /// 16 bytes a millisecond on: what the worker itself does is far less. Figures that fall tell of processes that ended.
 pub(super) async fn beat(
     tx: &mut Tx,
@@ -50,14 +61,15 @@ pub(super) async fn beat(
     beat: &Beat,
     lease_expires_at: Timestamp,
 ) -> Result<(), Error> {
-    let sql = "UPDATE sandboxes SET lease_expires_at = $1, last_heartbeat_at = $2, beat_status = $3, \
+    let sql = "UPDATE sandboxes SET lease_expires_at = CASE WHEN lease_expires_at > $1 THEN lease_expires_at ELSE $1 END, \
+               last_heartbeat_at = $2, beat_status = $3, \
                beat_cpu_ms = COALESCE($4, beat_cpu_ms), beat_io_bytes = COALESCE($5, beat_io_bytes), \
                beat_memory_bytes = COALESCE($7, beat_memory_bytes), \
                last_active_at = CASE WHEN beat_cpu_ms IS NULL AND COALESCE($4, -1) >= 0 THEN $2 \
                WHEN abs($4 - beat_cpu_ms) * 100000 > $2 - last_heartbeat_at THEN $2 \
                WHEN abs($5 - beat_io_bytes) * 1000 > ($2 - last_heartbeat_at) * 16 THEN $2 \
                ELSE last_active_at END WHERE id = $6 AND live = 1";
-    let cpu_ms = beat.cpu_seconds.filter(|s| s.is_finite()).map(|seconds| (seconds * 1000.0).round() as i64);
+    let cpu_ms = beat.cpu_seconds.map(|seconds| (seconds * 1000.0).round() as i64);
     let status = beat.status.as_deref().map(|status| status.chars().take(32).collect::<String>());
     tx.execute_known(
         sql,

@@ -8,13 +8,17 @@ use tracing::Instrument;
 use super::{
     Announce, Error, Tx,
     event::{self, Append},
-    job::{Item, Ran},
+    job::Ran,
+    queue::{Item, Work},
 };
 use crate::clock::Clock;
 
-/// How many items and events one transaction takes at most: bounds how long the first of them waits.
+/// How many items, events and bytes one transaction takes at most, but for the last item: bounds how long the first of them waits.
 const ITEMS_MAX: usize = 512;
 const EVENTS_MAX: usize = 4096;
+const BYTES_MAX: usize = 16 << 20;
+/// When so many in a row cannot be written, each alone, it is not their fault.
+const FAILURES_MAX: usize = 2;
 
 pub(super) struct Writer {
     pub queue: mpsc::Receiver<Item>,
@@ -22,15 +26,29 @@ pub(super) struct Writer {
     pub announce: Announce,
 }
 
+/// Why a batch was undone.
+enum Void {
+    /// Somebody was refused after having written.
+    Refused,
+    Fault(Error),
+}
+
+impl From<Error> for Void {
+    fn from(fault: Error) -> Self {
+        Self::Fault(fault)
+    }
+}
+
 impl Writer {
     /// Whatever waits now. While it is written, others arrive and wait for the next batch: to wait for them here,
     /// be it only by yielding, leaves the processor idle and was measured to cost a third of the rate.
     pub fn gather(&mut self, first: Item) -> Vec<Item> {
-        let mut events = weight(&first);
+        let (mut events, mut bytes) = (events(&first), first.bytes);
         let mut batch = vec![first];
-        while batch.len() < ITEMS_MAX && events < EVENTS_MAX {
+        while batch.len() < ITEMS_MAX && events < EVENTS_MAX && bytes < BYTES_MAX {
             let Ok(item) = self.queue.try_recv() else { break };
-            events += weight(&item);
+            events += self::events(&item);
+            bytes += item.bytes;
             batch.push(item);
         }
         batch
@@ -38,7 +56,11 @@ impl Writer {
 
     /// Answers all of them with the reason why nothing can be written.
     pub fn refuse(batch: Vec<Item>, error: &Error) {
-        finish(batch, || Err(Error::Unavailable(error.to_string())));
+        let why = match error {
+            Error::Unavailable(why) => why.clone(),
+            other => other.to_string(),
+        };
+        finish(batch, || Err(Error::Unavailable(why.clone())));
     }
 
     pub async fn write(&self, tx: &mut Tx, mut batch: Vec<Item>) {
@@ -46,26 +68,36 @@ impl Writer {
         let span = tracing::debug_span!("write", items = batch.len());
         match self.attempt(tx, &mut batch).instrument(span).await {
             Ok(()) => finish(batch, || Ok(())),
-            Err(Error::Unavailable(why)) => finish(batch, || Err(Error::Unavailable(why.clone()))),
-            Err(_) => self.write_each(tx, batch).await,
+            Err(void) if batch.len() == 1 => answer(batch, void),
+            Err(_) if tx.can_go_on() => self.write_each(tx, batch).await,
+            Err(Void::Fault(fault)) => Self::refuse(batch, &fault),
+            Err(Void::Refused) => Self::refuse(batch, &lost()),
         }
     }
 
+    /// One that takes too long, or too much, fails alone, and the others do not fail with it.
     async fn write_each(&self, tx: &mut Tx, batch: Vec<Item>) {
-        for item in batch {
+        let mut failures = 0;
+        let mut batch = batch.into_iter();
+        while failures < FAILURES_MAX
+            && !tx.is_lost()
+            && let Some(item) = batch.next()
+        {
             let mut alone = vec![item];
             let done = self.attempt(tx, &mut alone).await;
-            let mut done = match done {
-                // Undone, and its own refusal is the answer.
-                Err(Error::Busy) => Some(Ok(())),
-                other => Some(other),
+            failures = match &done {
+                Err(Void::Fault(Error::Unavailable(_))) => failures + 1,
+                _ => 0,
             };
-            finish(alone, || done.take().unwrap_or(Ok(())));
+            match done {
+                Ok(()) => finish(alone, || Ok(())),
+                Err(void) => answer(alone, void),
+            }
         }
+        Self::refuse(batch.collect(), &lost());
     }
 
-    /// `Err(Busy)` stands for a batch voided by a refusal.
-    async fn attempt(&self, tx: &mut Tx, batch: &mut [Item]) -> Result<(), Error> {
+    async fn attempt(&self, tx: &mut Tx, batch: &mut [Item]) -> Result<(), Void> {
         let mut done = self.transact(tx, batch).await;
         if done.is_err() && tx.is_overtaken() {
             tx.rollback().await;
@@ -78,24 +110,24 @@ impl Writer {
         done
     }
 
-    async fn transact(&self, tx: &mut Tx, batch: &mut [Item]) -> Result<(), Error> {
+    async fn transact(&self, tx: &mut Tx, batch: &mut [Item]) -> Result<(), Void> {
         tx.begin(self.clock.now()).await?;
         let mut appends: Vec<&mut Append> = Vec::new();
-        let mut works = Vec::new();
+        let mut jobs = Vec::new();
         for item in batch {
-            match item {
-                Item::Append(append) => appends.push(append),
-                Item::Work(work) => works.push(work),
+            match &mut item.work {
+                Work::Append(append) => appends.push(append),
+                Work::Job(job, _) => jobs.push(job),
             }
         }
         event::append_all(tx, &mut appends).await?;
-        for work in works {
+        for job in jobs {
             let before = tx.writes;
-            match work.run(tx).await {
+            match job.run(tx).await {
                 Ran::Done => {}
                 Ran::Refused if tx.writes == before => {}
-                Ran::Refused => return Err(Error::Busy),
-                Ran::Fault(fault) => return Err(fault),
+                Ran::Refused => return Err(Void::Refused),
+                Ran::Fault(fault) => return Err(fault.into()),
             }
         }
         let rows = tx.commit().await?;
@@ -107,18 +139,56 @@ impl Writer {
     }
 }
 
-fn weight(item: &Item) -> usize {
-    match item {
-        Item::Append(append) => append.events.len(),
-        Item::Work(_) => 1,
+fn events(item: &Item) -> usize {
+    match &item.work {
+        Work::Append(append) => append.events.len(),
+        Work::Job(..) => 1,
     }
+}
+
+fn lost() -> Error {
+    Error::Unavailable("what was written before could not be undone, or not be written either".to_owned())
+}
+
+/// Undone, and its own refusal is the answer unless the database failed.
+fn answer(alone: Vec<Item>, void: Void) {
+    let mut answer = match void {
+        Void::Refused => None,
+        Void::Fault(fault) => Some(fault),
+    };
+    finish(alone, || answer.take().map_or(Ok(()), Err));
 }
 
 fn finish(batch: Vec<Item>, mut committed: impl FnMut() -> Result<(), Error>) {
     for item in batch {
-        match item {
-            Item::Append(append) => append.finish(committed()),
-            Item::Work(work) => work.finish(committed()),
+        match item.work {
+            Work::Append(append) => append.finish(committed()),
+            Work::Job(job, _) => job.finish(committed()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::{super::queue::Queue, *};
+
+    #[test]
+    fn a_batch_ends_where_it_is_large_enough() {
+        let (queue, waiting) = Queue::new(100, 256 << 20);
+        let mut writer = Writer { queue: waiting, clock: Clock::Real, announce: Box::new(|_| {}) };
+        for _ in 0..10 {
+            let events =
+                serde_json::json!([{ "event_type": "a", "event_data": { "text": "x".repeat(6 << 20) } }]);
+            let (reply, _) = oneshot::channel();
+            let events = serde_json::from_value(events).unwrap();
+            queue.push(Work::Append(Append::new("sbx-1".parse().unwrap(), events, reply))).unwrap();
+        }
+        let mut sizes = Vec::new();
+        while let Ok(first) = writer.queue.try_recv() {
+            sizes.push(writer.gather(first).len());
+        }
+        assert_eq!(sizes, [3, 3, 3, 1]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use omoi_protocol::FailureKind;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::{
@@ -380,6 +381,10 @@ on_both! {
             );
         }
         paths.extend(
+            ["tasks?phase_id=%00", "tasks?phase_id=a%00", "audit?actor=%00", "audit?entity_id=%00&limit=1"]
+                .map(|list| format!("/api/v1/{list}")),
+        );
+        paths.extend(
             [
                 "/events?event_type=",
                 "/events?event_type=a%00b",
@@ -405,6 +410,38 @@ on_both! {
             assert_eq!(answer.headers["content-type"], "application/problem+json", "{path}");
             assert_eq!(app.trace().await, before, "{path}");
         }
+    }
+}
+
+on_both! {
+    async fn a_heartbeat_with_impossible_figures_is_a_heartbeat_without_them(app: App) {
+        let sandbox = app.sandbox().await;
+        let most = i64::MAX;
+        for figures in [
+            json!({ "cpu_seconds": 1.0, "io_bytes": 1, "memory_bytes": 1 }),
+            json!({ "cpu_seconds": -1.0, "io_bytes": -1, "memory_bytes": -1 }),
+            json!({ "cpu_seconds": 1e300, "io_bytes": most, "memory_bytes": most }),
+            json!({ "cpu_seconds": -1e300, "io_bytes": i64::MIN, "memory_bytes": i64::MIN }),
+            json!({ "cpu_seconds": 1e10, "io_bytes": 1_i64 << 50, "memory_bytes": 1_i64 << 50 }),
+            json!({ "cpu_seconds": 0, "io_bytes": 0, "memory_bytes": 0 }),
+            json!({ "cpu_seconds": u64::MAX, "io_bytes": u64::MAX, "memory_bytes": u64::MAX }),
+            json!({ "cpu_seconds": "much", "io_bytes": 1.5, "memory_bytes": [] }),
+        ] {
+            for _ in 0..2 {
+                app.clock.advance(jiff::SignedDuration::from_secs(1));
+                app.event(&sandbox, "agent.heartbeat", figures.clone()).await.expect(200);
+                let shown = app.show_sandbox(&sandbox).await;
+                assert_eq!(shown["last_heartbeat_at"], app.now().to_string(), "{figures}");
+            }
+        }
+    }
+
+    async fn what_a_program_said_with_nul_is_kept_without_it(app: App) {
+        let sandbox = app.sandbox_with_task().await;
+        let error = "the worker said: \0\0 and died";
+        app.store().place_failed(&sandbox.id.parse().unwrap(), FailureKind::Crashed, error).await.unwrap();
+        let shown = app.show_sandbox(&sandbox).await;
+        assert_eq!(shown["place_error"], "the worker said: \u{fffd}\u{fffd} and died");
     }
 }
 

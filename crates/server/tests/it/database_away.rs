@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use omoi_server::config::{Config, DatabaseUrl};
+use omoi_server::{
+    config::{Config, DatabaseUrl},
+    store::Store,
+};
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
@@ -243,7 +246,7 @@ async fn survive_outages_under_load(app: App, wire: &Wire, away: impl Fn(&Wire))
     assert_eq!(app.position().await, start + i64::try_from(count).unwrap());
     let seen = app.watch_since(start, "").await.take(usize::try_from(count).unwrap()).await;
     assert_eq!(positions(&seen), (start + 1..=app.position().await).collect::<Vec<_>>());
-    assert_eq!(app.store().check().await.unwrap(), [] as [String; 0]);
+    assert_eq!(Store::check(&app.config).await.unwrap(), [] as [String; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,6 +34,30 @@ fn seqs(events: &Value) -> Vec<i64> {
 }
 
 on_both! {
+    /// However many events without a number lie before, between and behind them.
+    async fn repeated_events_are_found_among_those_without_a_number(app: App) {
+        let sandbox = app.sandbox().await;
+        let plain = json!({ "event_type": "agent.thinking" });
+        let mut stored = Vec::new();
+        for (n, before) in (1..).zip([3_usize, 0, 17, 1, 64, 0, 0, 33]) {
+            let mut events = vec![plain.clone(); before];
+            events.push(numbered(n, "Read"));
+            let answer = app.post_as(&sandbox, "/events", json!({ "events": events })).await.expect(200);
+            stored.push(answer["events"].as_array().unwrap().last().unwrap().clone());
+        }
+        app.post_as(&sandbox, "/events", json!({ "events": vec![plain.clone(); 9] })).await.expect(200);
+        let count = app.event_count(&sandbox).await;
+        let order = [8, 1, 3, 2, 5, 4, 7, 6, 1];
+        let events: Vec<_> = order.iter().map(|n| numbered(*n, "Read")).collect();
+        let again = app.post_as(&sandbox, "/events", json!({ "events": events })).await.expect(200);
+        let expected: Vec<_> = order.iter().map(|n| stored[*n as usize - 1].clone()).collect();
+        assert_eq!(again["events"], json!(expected));
+        for n in 1..=8 {
+            app.post_as(&sandbox, "/events", numbered(n, "Write")).await.refused(409, "sequence_conflict");
+        }
+        assert_eq!(app.event_count(&sandbox).await, count);
+    }
+
     /// EV-1, PE-1
     async fn a_posted_event_is_acknowledged_with_its_type_and_id(app: App) {
         let sandbox = app.sandbox().await;

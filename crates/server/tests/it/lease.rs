@@ -250,6 +250,47 @@ on_both! {
         assert_eq!(app.task_status(&task).await, "pending");
     }
 
+    /// Two servers share a database and their clocks differ: the one that is behind takes nothing away.
+    async fn a_sign_of_life_never_shortens_a_lease(app: App) {
+        let (_, sandbox) = app.under_way(json!({})).await;
+        let agent = app.agent(&[]).await;
+        let project = app.project("parser").await;
+        app.task(&project, json!({})).await;
+        let held = app.claim(&agent).await.unwrap();
+        let held = Sandbox { id: text(&held["sandbox"]["id"]), token: text(&held["token"]), task: None };
+        let lease = async |of: &Sandbox| time(&app.show_sandbox(of).await["lease_expires_at"]);
+        let mut sequence = 0;
+        let mut beat = async || {
+            sequence += 1;
+            let body = json!({ "sequence_number": sequence });
+            app.post(&format!("/api/v1/agents/{agent}/heartbeat"), body).await.expect(200);
+        };
+        app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
+        beat().await;
+        let (first, second) = (lease(&sandbox).await, lease(&held).await);
+        app.clock.advance(-jiff::SignedDuration::from_mins(1));
+        app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
+        app.event(&sandbox, "agent.message", json!({})).await.expect(200);
+        beat().await;
+        assert_eq!((lease(&sandbox).await, lease(&held).await), (first, second));
+        app.clock.advance(jiff::SignedDuration::from_mins(2));
+        app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
+        beat().await;
+        assert!(lease(&sandbox).await > first && lease(&held).await > second);
+    }
+
+    async fn a_fault_in_one_part_of_the_upkeep_holds_up_no_other(app: App) {
+        app.sandbox().await;
+        let agent = app.agent(&[]).await;
+        let body = json!({ "sequence_number": 1 });
+        app.post(&format!("/api/v1/agents/{agent}/heartbeat"), body).await.expect(200);
+        app.breaks("UPDATE ON sandboxes", "NEW.live = 0").await;
+        app.clock.advance(jiff::SignedDuration::from_hours(1));
+        assert!(omoi_server::orchestrator::upkeep(app.store()).await.is_err(), "the fault is told");
+        let shown = app.get(&format!("/api/v1/agents/{agent}")).await.expect(200);
+        assert_eq!(shown["status"], "failed");
+    }
+
     async fn every_attempt_works_on_the_branch_of_the_first(app: App) {
         let (task, first) = app.under_way(json!({})).await;
         let branch = app.show(&task).await["branch_name"].clone();

@@ -44,6 +44,7 @@ mod proof;
 mod prune;
 mod restart;
 mod result;
+mod schema;
 mod scripted;
 mod seeds;
 mod session;

@@ -86,6 +86,12 @@ impl<'a> Play<'a> {
 
     /// The worker of the phase under way hands something in, and that is judged.
     pub async fn hand_in(&self, phase: &str, content: &str) {
+        self.hand_over(phase, content).await;
+        self.advance().await;
+    }
+
+    /// The same, but nobody has looked at it yet.
+    async fn hand_over(&self, phase: &str, content: &str) {
         dispatch(self.app.store(), 10).await.unwrap();
         let attempt = self.phase(phase).await;
         assert_eq!(attempt["state"], "running", "{attempt}");
@@ -96,7 +102,6 @@ impl<'a> Play<'a> {
             self.app.http.post(url).bearer_auth(&sandbox.token).header("content-type", "application/json");
         crate::app::answer(request.body(content.to_owned())).await.expect(201);
         self.app.event(&sandbox, "agent.completed", json!({ "success": true })).await.expect(200);
-        self.advance().await;
     }
 
     pub async fn worker(&self, id: &str) -> Sandbox {
@@ -137,6 +142,19 @@ impl<'a> Play<'a> {
 }
 
 on_both! {
+    async fn a_judgement_that_cannot_be_stored_holds_up_no_other_spec(app: App) {
+        let (first, second) = (Play::new(&app, json!({})).await, Play::new(&app, json!({})).await);
+        assert!(first.id < second.id, "the oldest is looked at first");
+        for play in [&first, &second] {
+            play.execute().await;
+            play.hand_over("explore", &output("explore").to_string()).await;
+        }
+        app.breaks("UPDATE ON spec_phases", &format!("NEW.spec_id = '{}'", first.id)).await;
+        second.advance().await;
+        assert_eq!(first.phase("explore").await["state"], "running");
+        assert_ne!(second.phase("explore").await["state"], "running");
+    }
+
     async fn execute_answers_at_once_with_the_sandbox_and_the_phase(app: App) {
         let play = Play::new(&app, json!({})).await;
         let begun = play.execute().await;

@@ -141,6 +141,22 @@ impl App {
         }
     }
 
+    /// Lets the database fail at a change of rows: `("UPDATE ON tasks", "NEW.id = 'x'")`. On PostgreSQL that is as if it took
+    /// too long.
+    pub async fn breaks(&self, change: &str, when: &str) {
+        let sql = match &self.config.database.url {
+            DatabaseUrl::Postgres(_) => format!(
+                "CREATE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS \
+                 $$ BEGIN RAISE EXCEPTION 'broken' USING ERRCODE = '57014'; END $$; \
+                 CREATE TRIGGER broken BEFORE {change} FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION broken()"
+            ),
+            _ => format!(
+                "CREATE TRIGGER broken BEFORE {change} WHEN {when} BEGIN SELECT RAISE(ABORT, 'broken'); END"
+            ),
+        };
+        self.sql(&sql).await;
+    }
+
     /// The first column of what the database answers, as text.
     pub async fn column(&self, sql: &str) -> Vec<String> {
         let DatabaseUrl::Postgres(url) = &self.config.database.url else {
