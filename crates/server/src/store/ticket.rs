@@ -1,11 +1,11 @@
 //! Tickets. One is made together with its task, in one transaction, and follows what becomes of its tasks.
 
 use omoi_protocol::{
-    DependencyPolicy, Priority, ProjectId, TicketId, TicketStatus, TicketType,
+    Priority, ProjectId, TicketId, TicketStatus, TicketType,
     task::NewTask,
     ticket::{NewTicket, Ticket, TicketCreated, TicketPatch},
 };
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::{
     Error, Store, Tx, task,
@@ -115,22 +115,11 @@ pub(super) async fn insert(tx: &mut Tx, actor: &str, new: &NewTicket) -> Result<
 
 fn task_for(id: &TicketId, new: &NewTicket) -> NewTask {
     NewTask {
-        project_id: None,
         ticket_id: Some(id.clone()),
-        title: new.title.clone(),
         description: new.description.clone(),
         task_type: "implement_feature".to_owned(),
-        phase_id: "PHASE_IMPLEMENTATION".to_owned(),
         priority: new.priority,
-        dependencies: Vec::new(),
-        dependency_policy: DependencyPolicy::Block,
-        parent_task_id: None,
-        required_capabilities: Vec::new(),
-        owned_files: Vec::new(),
-        max_retries: None,
-        timeout_seconds: None,
-        deadline_at: None,
-        execution_config: Map::new(),
+        ..NewTask::plain(new.title.as_str())
     }
 }
 
