@@ -6,7 +6,7 @@ use omoi_protocol::{
 };
 
 use super::super::{
-    Entry, Error, Store, event,
+    Entry, Error, Store, paging,
     value::{Row, params},
 };
 use crate::domain::supervision::trajectory::{Charter, Trajectory};
@@ -151,7 +151,7 @@ impl Store {
             let sql = "SELECT pos, seq, worker_seq, event_type, source, data, created_at FROM events \
                        WHERE entity_id = $1 AND seq IS NOT NULL AND seq > $2 AND pos <= $3 ORDER BY seq LIMIT $4";
             let rows = tx.query(sql, params![&id, after, until, limit]).await?;
-            rows.iter().map(|row| event::stored(row, &id)).collect()
+            rows.iter().map(|row| paging::stored(row, &id)).collect()
         })
         .await
     }
