@@ -28,6 +28,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (18, include_str!("migrations/0018_judgement.sql")),
     (19, include_str!("migrations/0019_run.sql")),
     (20, include_str!("migrations/0020_agent_status.sql")),
+    (21, include_str!("migrations/0021_lookup.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.
