@@ -13,7 +13,7 @@ use omoi_protocol::{
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx, offer,
+    Error, Store, Tx, offer, project,
     sandbox::{self, NewSandbox},
     task::{self, COLUMNS, HOLDER},
     ticket,
@@ -99,10 +99,11 @@ pub(super) async fn claim_this(
     sandbox: NewSandbox<'_>,
 ) -> Result<SandboxAttached, Error> {
     let row = look_up(tx, id).await?;
+    project::open(tx, &row.parse("project_id")?).await?;
     claim_found(tx, &row, sandbox).await
 }
 
-/// The same, for one that was looked up in this transaction.
+/// The same, for one that was looked up in this transaction, in a project that is open.
 pub(super) async fn claim_found(
     tx: &mut Tx,
     row: &Row,

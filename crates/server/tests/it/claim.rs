@@ -327,6 +327,21 @@ on_both! {
         assert_eq!(app.claimed(&app.agent(&["rust"]).await).await.task.unwrap(), due);
     }
 
+    async fn nothing_is_attached_to_a_task_of_a_project_that_is_archived_or_paused(app: App) {
+        let project = app.project("parser").await;
+        let task = app.task(&project, json!({})).await;
+        let (path, attach) = (format!("/api/v1/projects/{project}"), json!({ "task_id": task }));
+        app.patch(&path, json!({ "archived": true })).await.expect(200);
+        app.post("/api/v1/sandboxes", attach.clone()).await.refused(409, "project_archived");
+        app.patch(&path, json!({ "archived": false })).await.expect(200);
+        let hold = json!({ "project_id": project, "reason": "a release" });
+        app.post("/api/v1/guardian/intervention/pause", hold.clone()).await.expect(201);
+        app.post("/api/v1/sandboxes", attach.clone()).await.refused(409, "project_paused");
+        assert_eq!(app.task_status(&task).await, "pending");
+        app.post("/api/v1/guardian/intervention/resume", hold).await.expect(201);
+        app.post("/api/v1/sandboxes", attach).await.expect(201);
+    }
+
     async fn a_task_has_one_live_sandbox_and_no_second(app: App) {
         let sandbox = app.sandbox_with_task().await;
         let task = sandbox.task.clone().unwrap();
