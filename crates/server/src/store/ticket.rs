@@ -126,25 +126,18 @@ fn task_for(id: &TicketId, new: &NewTicket) -> NewTask {
 /// A ticket is building while a task of it is under way, and done when all are completed. A person's word that it is
 /// cancelled stands.
 pub(super) async fn follow(tx: &mut Tx, id: &TicketId) -> Result<(), Error> {
-    let sql = "SELECT status, count(*) AS n FROM tasks WHERE ticket_id = $1 GROUP BY status";
-    let rows = tx.query(sql, params![id]).await?;
-    let mut open = 0;
-    let mut busy = 0;
-    let mut completed = 0;
-    for row in &rows {
-        let n: i64 = row.get("n")?;
-        match row.get::<String>("status")?.as_str() {
-            "completed" => completed += n,
-            "assigned" | "running" => busy += n,
-            _ => open += n,
-        }
-    }
-    let old = get(tx, id).await?.status;
-    let new = match (busy, open, completed) {
-        (1.., _, _) => TicketStatus::Building,
-        (0, 0, 1..) => TicketStatus::Done,
-        _ => old,
+    // Whether there is one of each kind: counting them would cost more with each task that the ticket has.
+    let any = |statuses: &str| {
+        format!("EXISTS (SELECT 1 FROM tasks t WHERE t.ticket_id = k.id AND t.status IN ({statuses}))")
     };
+    let (busy, open) = (any("'assigned', 'running'"), any("'pending', 'failed', 'cancelled'"));
+    let sql = format!(
+        "SELECT k.status, CASE WHEN {busy} THEN 'building' WHEN {open} THEN k.status WHEN {} THEN 'done' \
+         ELSE k.status END AS new_status FROM tickets k WHERE k.id = $1",
+        any("'completed'")
+    );
+    let row = tx.query_one(&sql, params![id]).await?.ok_or_else(|| Error::not_found("ticket", id))?;
+    let (old, new): (TicketStatus, TicketStatus) = (row.parse("status")?, row.parse("new_status")?);
     if new == old || old == TicketStatus::Cancelled {
         return Ok(());
     }

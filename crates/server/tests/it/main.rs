@@ -30,6 +30,7 @@ mod graph;
 mod guardian;
 mod lease;
 mod live;
+mod lookup;
 mod message;
 mod mirror;
 mod model_budget;
