@@ -94,12 +94,10 @@ impl BatchTask {
         NewTask {
             project_id: Some(project_id.clone()),
             ticket_id: ticket_id.cloned(),
-            title: task.title,
             description: task.description,
             task_type: task.task_type,
             phase_id: task.phase_id,
             priority: task.priority,
-            dependencies: Vec::new(),
             dependency_policy: task.dependency_policy,
             parent_task_id: task.parent_task_id,
             required_capabilities: task.required_capabilities,
@@ -108,6 +106,7 @@ impl BatchTask {
             timeout_seconds: task.timeout_seconds,
             deadline_at: task.deadline_at,
             execution_config: task.execution_config,
+            ..NewTask::plain(task.title)
         }
     }
 }

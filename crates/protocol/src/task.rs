@@ -64,6 +64,30 @@ pub struct NewTask {
     pub execution_config: Map<String, Value>,
 }
 
+impl NewTask {
+    /// One of this title, as it is where nothing else is said. It still lacks a project or a ticket.
+    pub fn plain(title: impl Into<String>) -> Self {
+        Self {
+            project_id: None,
+            ticket_id: None,
+            title: title.into(),
+            description: String::new(),
+            task_type: implementation(),
+            phase_id: implementation_phase(),
+            priority: medium(),
+            dependencies: Vec::new(),
+            dependency_policy: block(),
+            parent_task_id: None,
+            required_capabilities: Vec::new(),
+            owned_files: Vec::new(),
+            max_retries: None,
+            timeout_seconds: None,
+            deadline_at: None,
+            execution_config: Map::new(),
+        }
+    }
+}
+
 pub(crate) fn implementation() -> String {
     "implementation".to_owned()
 }

@@ -14,7 +14,6 @@ use std::{
 use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::{
-    DependencyPolicy, Priority,
     launch::ExecutionMode,
     project::Project,
     sandbox::{NewSandbox, Sandbox},
@@ -141,22 +140,11 @@ impl Errand {
         let began = Instant::now();
         let new = NewTask {
             project_id: Some(project.id.clone()),
-            ticket_id: None,
-            title: short(text.trim().lines().next().unwrap_or_default(), TITLE_CHARS_MAX),
             description: text.to_owned(),
-            task_type: "implementation".to_owned(),
-            phase_id: "PHASE_IMPLEMENTATION".to_owned(),
-            priority: Priority::Medium,
-            dependencies: Vec::new(),
-            dependency_policy: DependencyPolicy::Block,
-            parent_task_id: None,
-            required_capabilities: Vec::new(),
-            owned_files: Vec::new(),
             // Somebody looks on and decides about another attempt.
             max_retries: Some(0),
-            timeout_seconds: None,
-            deadline_at: None,
             execution_config: how.execution_config(),
+            ..NewTask::plain(short(text.trim().lines().next().unwrap_or_default(), TITLE_CHARS_MAX))
         };
         let task = client.task_create(&new).await?;
         let wish = NewSandbox {

@@ -13,7 +13,6 @@ use omoi_protocol::{
 };
 use omoi_server::clock::Clock;
 use serde::Serialize;
-use serde_json::Map;
 
 use crate::{
     Context,
@@ -214,20 +213,16 @@ impl From<Box<Create>> for NewTask {
         Self {
             project_id: create.project,
             ticket_id: create.ticket,
-            title: create.title,
             description: create.description,
             task_type: create.task_type,
             phase_id: create.phase,
             priority: create.priority,
             dependencies: create.depends_on,
             dependency_policy: create.if_dependency_fails,
-            parent_task_id: None,
             required_capabilities: create.requires,
-            owned_files: Vec::new(),
             max_retries: create.max_retries,
             timeout_seconds: create.timeout.map(|limit| limit.as_secs().try_into().unwrap_or(i64::MAX)),
-            deadline_at: None,
-            execution_config: Map::new(),
+            ..Self::plain(create.title)
         }
     }
 }

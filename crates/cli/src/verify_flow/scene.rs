@@ -9,8 +9,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use omoi_client::{Client, CostQuery, TrajectoryQuery};
 use omoi_protocol::{
-    DependencyPolicy, EventId, EventSource, MessageState, MessageType, Priority, ProjectId, SandboxId,
-    TaskId, TaskStatus, TicketType,
+    EventId, EventSource, MessageState, MessageType, Priority, ProjectId, SandboxId, TaskId, TaskStatus,
+    TicketType,
     event::{FileChange, Payload, StoredEvent},
     message::NewMessage,
     sandbox::{NewSandbox, Sandbox},
@@ -91,20 +91,12 @@ impl<'c> Scene<'c> {
         let new = NewTask {
             project_id: Some(self.project_id()?),
             ticket_id: self.ids.ticket_id.clone(),
-            title: "Write down what you are told".to_owned(),
             description: "Wait for a message and write what it says into answer.txt.".to_owned(),
-            task_type: "implementation".to_owned(),
-            phase_id: "PHASE_IMPLEMENTATION".to_owned(),
             priority: Priority::High,
-            dependencies: Vec::new(),
-            dependency_policy: DependencyPolicy::Block,
-            parent_task_id: None,
-            required_capabilities: Vec::new(),
-            owned_files: Vec::new(),
             max_retries: Some(0),
             timeout_seconds: Some(WORK_MAX_SECONDS),
-            deadline_at: None,
             execution_config: config.as_object().cloned().unwrap_or_else(Map::new),
+            ..NewTask::plain("Write down what you are told")
         };
         let task = self.client.task_create(&new).await?;
         self.ids.task_id = Some(task.id.clone());

@@ -8,8 +8,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use omoi_client::{Client, FindingQuery, InterventionQuery, TrajectoryQuery};
 use omoi_protocol::{
-    DependencyPolicy, EventSource, FindingKind, Intervention, InterventionState, MessageState, MessageType,
-    Priority, ProjectId, SandboxId, SteeringEffect, TaskId, TaskStatus, Telling, TicketId, TicketType,
+    EventSource, FindingKind, Intervention, InterventionState, MessageState, MessageType, Priority,
+    ProjectId, SandboxId, SteeringEffect, TaskId, TaskStatus, Telling, TicketId, TicketType,
     collaboration::NewTelling,
     event::NewEvent,
     guardian::{GuardianIntervention, PutPolicy},
@@ -364,20 +364,12 @@ fn task(project_id: Option<ProjectId>, ticket_id: Option<TicketId>, title: &str,
     NewTask {
         project_id,
         ticket_id,
-        title: title.to_owned(),
         description: "Until somebody says otherwise.".to_owned(),
-        task_type: "implementation".to_owned(),
-        phase_id: "PHASE_IMPLEMENTATION".to_owned(),
         priority: Priority::High,
-        dependencies: Vec::new(),
-        dependency_policy: DependencyPolicy::Block,
-        parent_task_id: None,
-        required_capabilities: Vec::new(),
-        owned_files: Vec::new(),
         max_retries: Some(0),
         timeout_seconds: Some(WORK_MAX_SECONDS),
-        deadline_at: None,
         execution_config: config.as_object().cloned().unwrap_or_default(),
+        ..NewTask::plain(title)
     }
 }
 

@@ -6,6 +6,8 @@ use omoi_protocol::{Priority, TicketType};
 const SLUG_CHARS_MAX: usize = 25;
 const LABEL_CHARS_MAX: usize = 40;
 const NAME_BYTES_MAX: usize = 200;
+/// Namesakes that are told apart by a number.
+const NUMBERED_MAX: u32 = 64;
 
 /// What a branch is numbered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,11 +16,6 @@ pub enum Label<'a> {
     Ticket(u32),
     /// A short id, for a task that has no ticket.
     Task(&'a str),
-}
-
-/// The branch of a task: the one it has, or else `name`, made unique.
-pub fn branch_for(task_branch: Option<&str>, name: &str, taken: impl Fn(&str) -> bool) -> String {
-    task_branch.map_or_else(|| unique(name, taken), str::to_owned)
 }
 
 pub fn name(kind: TicketType, priority: Priority, label: Label<'_>, title: &str) -> String {
@@ -40,13 +37,17 @@ pub fn of_spec(title: &str, id: &str) -> String {
     if slug.is_empty() { format!("spec/{short}") } else { format!("spec/{slug}-{short}") }
 }
 
-/// The name itself, or the first of `name-2`, `name-3`, … that is free.
-pub fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
-    if !taken(name) {
-        return name.to_owned();
-    }
-    let mut numbered = (2u32..).map(|number| format!("{name}-{number}"));
-    numbered.find(|name| !taken(name)).expect("no repository has four billion branches")
+/// The name itself, `name-2`, `name-3` and so on.
+pub fn candidates(name: &str) -> impl Iterator<Item = String> {
+    let numbered = (2..=NUMBERED_MAX).map(move |number| format!("{name}-{number}"));
+    std::iter::once(name.to_owned()).chain(numbered)
+}
+
+/// The first of these that is free; where none is, the end of the task's id tells it from all others.
+pub fn unique(name: &str, id_end: &str, taken: impl Fn(&str) -> bool) -> String {
+    candidates(name)
+        .find(|name| !taken(name))
+        .unwrap_or_else(|| format!("{name}-{}", slug(id_end, LABEL_CHARS_MAX)))
 }
 
 /// The rules of `git check-ref-format --branch`, and a length that fits a file name with what Git adds to it.
@@ -183,15 +184,16 @@ mod tests {
         let taken = |name: &str| branches.contains(&name);
         for (wanted, expected) in [("fix/1-a", "fix/1-a-3"), ("fix/1-b", "fix/1-b-2"), ("fix/1-c", "fix/1-c")]
         {
-            assert_eq!(unique(wanted, taken), expected);
+            assert_eq!(unique(wanted, "3f9a", taken), expected);
         }
     }
 
     #[test]
-    fn a_retry_works_on_the_branch_of_its_task() {
-        let taken = |name: &str| name == "fix/1-a";
-        assert_eq!(branch_for(Some("fix/1-a"), "fix/1-renamed", taken), "fix/1-a");
-        assert_eq!(branch_for(None, "fix/1-a", taken), "fix/1-a-2");
+    fn where_every_number_is_in_use_the_id_tells_a_branch_from_others() {
+        let taken = |name: &str| candidates("fix/1-a").any(|candidate| candidate == name);
+        assert_eq!(unique("fix/1-a", "3f9a", taken), "fix/1-a-3f9a");
+        let but_the_last = |name: &str| taken(name) && name != "fix/1-a-64";
+        assert_eq!(unique("fix/1-a", "3f9a", but_the_last), "fix/1-a-64");
     }
 
     proptest! {

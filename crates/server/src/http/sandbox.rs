@@ -75,7 +75,7 @@ async fn list(
 
 /// Attach a sandbox that runs elsewhere
 ///
-/// Its token is in the answer and nowhere else.
+/// Its token is in the answer and nowhere else. A task of a project that is paused or archived is refused (409).
 #[utoipa::path(post, path = "/api/v1/sandboxes", request_body = AttachSandbox, responses((status = 201, body = SandboxAttached)), tag = "sandboxes")]
 async fn attach(
     State(api): State<Api>,
@@ -89,7 +89,7 @@ async fn attach(
 /// Ask for a sandbox
 ///
 /// The server makes it: for a person, with a command or without, or for a pending task. It is not there yet when this
-/// answers; its events tell how it goes.
+/// answers; its events tell how it goes. A project that is paused or archived starts nothing (409).
 #[utoipa::path(post, path = "/api/v1/projects/{id}/sandboxes", params(("id" = ProjectId, Path)), request_body = NewSandbox,
     responses((status = 202, body = Sandbox)), tag = "sandboxes")]
 async fn order(

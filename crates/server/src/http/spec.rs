@@ -130,6 +130,7 @@ async fn archive(
 /// Execute a spec
 ///
 /// Orders a sandbox for the phase that is next and answers at once. `resume_from_phase` redoes that phase and those behind it.
+/// A project that is paused or archived starts nothing (409).
 #[utoipa::path(post, path = "/api/v1/specs/{id}/execute", params(("id" = SpecId, Path)), request_body = ExecuteSpec,
     responses((status = 202, body = SpecExecution), (status = 400, description = "It has no project")), tag = "specs")]
 async fn execute(

@@ -154,7 +154,7 @@ async fn retry(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> A
 /// Start a pending task
 ///
 /// Its sandbox is made now, whatever limits there are and whether or not its project is autonomous. The fields are those
-/// of a sandbox that is asked for; all may be left out.
+/// of a sandbox that is asked for; all may be left out. A project that is paused or archived starts nothing (409).
 #[utoipa::path(post, path = "/api/v1/tasks/{id}/start", params(("id" = TaskId, Path)), request_body = NewSandbox,
     responses((status = 202, body = Sandbox)), tag = "tasks")]
 async fn start(

@@ -1,7 +1,9 @@
 //! Claiming: the best ready task, a sandbox row, its lease and its token, in one transaction.
 //!
 //! The best task is found among the first of each project and class by an index (see `domain::score`), and among the
-//! few whose deadline is near; so the cost does not grow with the number of tasks that wait.
+//! few whose deadline is near; so the cost does not grow with the number of tasks that wait. Where one of those asks for
+//! what the agent cannot do, the first are looked for again among the tasks that ask for something else, by the same
+//! index and in the same order, until the agent can do all of them.
 
 use jiff::Timestamp;
 use omoi_protocol::{
@@ -11,7 +13,7 @@ use omoi_protocol::{
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx, offer,
+    Error, Store, Tx, offer, project,
     sandbox::{self, NewSandbox},
     task::{self, COLUMNS, HOLDER},
     ticket,
@@ -25,6 +27,9 @@ use crate::domain::{
 };
 
 pub(super) const READY: &str = "status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL";
+/// What an agent elsewhere may take. Checks are for nobody to report who could also have done the work.
+const CLAIMABLE: &str =
+    "status = 'pending' AND unmet_dependencies = 0 AND not_before IS NULL AND stage = 'work'";
 /// A project in which another task may run; `$1` is the limit of those without their own.
 pub(super) const OPEN: &str =
     "p.archived = 0 AND p.paused = 0 AND p.live_sandboxes < COALESCE(p.max_concurrent, $1)";
@@ -33,11 +38,10 @@ pub(super) const TICKET_COLUMNS: &str = "k.number, k.ticket_type";
 pub(super) const TICKET: &str = "LEFT JOIN tickets k ON k.id = t.ticket_id";
 /// Tasks near their deadline that one claim looks at.
 pub(super) const NEAR_DEADLINE_MAX: usize = 50;
-/// Where the first tasks ask for more than the claimer can do, this many are looked through.
-const PASSED_OVER_MAX: usize = 2000;
-
-/// Tasks of one ticket and title that may exist before their branches take longer names.
-const NAMESAKES_MAX: usize = 64;
+/// How often one claim looks again where the first tasks ask for more than the agent can do. Each time it passes over all
+/// tasks, however many, that ask for the same as one of those; so what stands behind more different wishes than this waits
+/// until some of them are gone.
+const LOOKS_MAX: usize = 64;
 
 /// A task as its new holder takes it.
 pub(super) struct Taken {
@@ -95,10 +99,11 @@ pub(super) async fn claim_this(
     sandbox: NewSandbox<'_>,
 ) -> Result<SandboxAttached, Error> {
     let row = look_up(tx, id).await?;
+    project::open(tx, &row.parse("project_id")?).await?;
     claim_found(tx, &row, sandbox).await
 }
 
-/// The same, for one that was looked up in this transaction.
+/// The same, for one that was looked up in this transaction, in a project that is open.
 pub(super) async fn claim_found(
     tx: &mut Tx,
     row: &Row,
@@ -167,47 +172,62 @@ async fn branch_of(tx: &mut Tx, id: &TaskId, row: &Row) -> Result<String, Error>
         // Named by its own id, it has no namesakes.
         return Ok(name);
     }
-    let numbered = (2..=NAMESAKES_MAX).map(|n| format!("{name}-{n}"));
-    let candidates: Vec<String> = std::iter::once(name.clone()).chain(numbered).collect();
+    let candidates: Vec<String> = branch::candidates(&name).collect();
     let sql = "SELECT branch_name FROM tasks WHERE project_id = $1 AND branch_name = ANY($2)";
     let taken = tx.query(sql, params![row.get::<String>("project_id")?, candidates]).await?;
     let taken: Vec<String> = taken.iter().map(|row| row.get("branch_name")).collect::<Result<_, _>>()?;
-    Ok(branch::unique(&name, |candidate| taken.iter().any(|name| name == candidate)))
+    Ok(branch::unique(&name, short, |candidate| taken.iter().any(|name| name == candidate)))
 }
 
 /// The best task of all that the agent can do.
 async fn best(tx: &mut Tx, agent: &AgentId) -> Result<Option<Row>, Error> {
     let (mut rows, able) = match tx.conn {
-        Conn::Sqlite(_) => first(tx, agent).await?,
+        Conn::Sqlite(_) => first(tx, agent, &[]).await?,
         Conn::Postgres(_) => offer::first(tx, agent).await?,
     };
-    if !rows.iter().all(|row| fits(row, &able)) {
-        // The long way round: the first tasks of all, in order.
-        let ready = READY.replace("AND ", "AND t.");
-        let sql = format!(
-            "SELECT {COLUMNS}, {TICKET_COLUMNS} FROM tasks t JOIN projects p ON p.id = t.project_id {TICKET} \
-             WHERE t.{ready} AND {OPEN} ORDER BY t.rank_class DESC, t.rank DESC LIMIT {PASSED_OVER_MAX}"
-        );
-        rows = tx.query(&sql, params![tx.rules.max_concurrent_per_project]).await?;
+    let mut passed_over: Vec<String> = Vec::new();
+    for _ in 0..LOOKS_MAX {
+        let beyond = rows.iter().filter(|row| !fits(row, &able)).map(|row| row.get("required_capabilities"));
+        let mut beyond = beyond.collect::<Result<Vec<String>, _>>()?;
+        if beyond.is_empty() {
+            break;
+        }
+        beyond.sort();
+        beyond.dedup();
+        passed_over.append(&mut beyond);
+        (rows, _) = first(tx, agent, &passed_over).await?;
     }
     highest(tx, rows.into_iter().filter(|row| fits(row, &able)))
 }
 
-/// The first task of each project and class, those near their deadline, and what the agent can do.
-async fn first(tx: &mut Tx, agent: &AgentId) -> Result<(Vec<Row>, Vec<String>), Error> {
+/// The first task of each project and class, those near their deadline, and what the agent can do. Tasks that ask for
+/// exactly one of these lists of capabilities are passed over.
+async fn first(
+    tx: &mut Tx,
+    agent: &AgentId,
+    passed_over: &[String],
+) -> Result<(Vec<Row>, Vec<String>), Error> {
+    let of = |alias: &str| {
+        let rest = if passed_over.is_empty() {
+            String::new()
+        } else {
+            format!(" AND {alias}.required_capabilities <> ALL($4)")
+        };
+        format!("{}{rest}", claimable(alias))
+    };
     // The first of each by the index alone; a join would leave the planner free to read them all.
     let first = |class: i64| {
         format!(
-            "SELECT (SELECT x.id FROM tasks x WHERE x.project_id = p.id AND x.rank_class = {class} AND x.{} \
+            "SELECT (SELECT x.id FROM tasks x WHERE x.project_id = p.id AND x.rank_class = {class} AND {} \
              ORDER BY x.rank DESC, x.id LIMIT 1) AS id FROM projects p WHERE {OPEN}",
-            READY.replace("AND ", "AND x.")
+            of("x")
         )
     };
     let near = format!(
-        "SELECT t.id FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.{} \
+        "SELECT t.id FROM tasks t JOIN projects p ON p.id = t.project_id WHERE {} \
          AND t.deadline_at IS NOT NULL AND t.deadline_at <= $2 AND {OPEN} ORDER BY t.deadline_at \
          LIMIT {NEAR_DEADLINE_MAX}",
-        READY.replace("AND ", "AND t.")
+        of("t")
     );
     let sql = format!(
         "SELECT {COLUMNS}, {TICKET_COLUMNS}, a.capabilities AS able FROM agents a LEFT JOIN \
@@ -217,11 +237,19 @@ async fn first(tx: &mut Tx, agent: &AgentId) -> Result<(Vec<Row>, Vec<String>), 
         first(1)
     );
     let window = tx.now + tx.rules.weights.deadline_window;
-    let per_project = tx.rules.max_concurrent_per_project;
-    let mut rows = tx.query(&sql, params![per_project, window, agent]).await?;
+    let mut values = params![tx.rules.max_concurrent_per_project, window, agent];
+    if !passed_over.is_empty() {
+        values.push(passed_over.to_vec().into());
+    }
+    let mut rows = tx.query(&sql, values).await?;
     let able = rows.first().ok_or_else(|| Error::not_found("agent", agent))?.json("able")?;
     rows.retain(|row| row.get::<Option<String>>("id").is_ok_and(|id| id.is_some()));
     Ok((rows, able))
+}
+
+/// The tasks of this name in a statement that an agent elsewhere may take.
+pub(super) fn claimable(alias: &str) -> String {
+    format!("{alias}.{}", CLAIMABLE.replace("AND ", &format!("AND {alias}.")))
 }
 
 /// Highest score, and of equals the oldest.
@@ -239,11 +267,8 @@ pub(super) fn highest(tx: &Tx, rows: impl Iterator<Item = Row>) -> Result<Option
     Ok(best.map(|(_, _, row)| row))
 }
 
-/// Whether an agent elsewhere can do it. Checks are for nobody to report who could also have done the work.
+/// Whether an agent elsewhere can do it.
 fn fits(row: &Row, able: &[String]) -> bool {
-    if row.parse::<Stage>("stage").ok() != Some(Stage::Work) {
-        return false;
-    }
     let wanted: Vec<String> = row.json("required_capabilities").unwrap_or_default();
     wanted.iter().all(|w| able.contains(w))
 }

@@ -85,7 +85,8 @@ impl Store {
         self.read(async move |tx| {
             let sql = "SELECT c.id, c.sandbox_id, c.argv, c.state, c.exit_code, c.error, c.requested_by, c.created_at, \
                        c.ended_at, s.live FROM commands c JOIN sandboxes s ON s.id = c.sandbox_id \
-                       WHERE c.state = 'pending' AND s.node = $1 AND (s.place = 'up' OR s.live = 0) \
+                       WHERE c.state IN ('pending', 'running') AND c.state = 'pending' AND s.node = $1 \
+                       AND (s.place = 'up' OR s.live = 0) \
                        ORDER BY c.id LIMIT $2";
             let rows = tx.query(sql, params![node.as_str(), limit]).await?;
             rows.iter().map(|row| Ok((read(row)?, row.get("live")?))).collect()

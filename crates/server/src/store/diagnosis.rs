@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    DependencyPolicy, DiagnosisId, DiagnosisState, ProjectId, ProposalKind, TaskId, TaskStatus, TicketId,
+    DiagnosisId, DiagnosisState, ProjectId, ProposalKind, TaskId, TaskStatus, TicketId,
     diagnosis::{Acceptance, Diagnosis, Proposal},
     task::NewTask,
 };
-use serde_json::{Map, json};
+use serde_json::json;
 
 use super::{
     Ask, Error, Store, Tx, task, ticket,
@@ -258,22 +258,12 @@ async fn carry_out(tx: &mut Tx, ticket: &TicketId, proposal: &Proposal) -> Resul
         }
         ProposalKind::Task => {
             let new = NewTask {
-                project_id: None,
                 ticket_id: Some(ticket.clone()),
-                title: proposal.title.chars().take(500).collect(),
                 description: proposal.description.clone(),
                 task_type: TASK_TYPE.to_owned(),
-                phase_id: "PHASE_IMPLEMENTATION".to_owned(),
                 priority: proposal.priority,
-                dependencies: Vec::new(),
-                dependency_policy: DependencyPolicy::Block,
                 parent_task_id: Some(proposal.about.clone()),
-                required_capabilities: Vec::new(),
-                owned_files: Vec::new(),
-                max_retries: None,
-                timeout_seconds: None,
-                deadline_at: None,
-                execution_config: Map::new(),
+                ..NewTask::plain(proposal.title.chars().take(500).collect::<String>())
             };
             task::insert(tx, &new).await
         }

@@ -9,7 +9,7 @@ use omoi_protocol::{
 use serde_json::Value as Json;
 
 use super::{
-    Error, Store, Tx, blob, event,
+    Error, Store, Tx, blob, paging,
     sandbox::{self, Reporter},
     value::params,
 };
@@ -107,7 +107,7 @@ impl Store {
         let id = id.clone();
         self.read(async move |tx| {
             sandbox::must_exist(tx, &id).await?;
-            let seq = event::seq_of(tx, &id, of).await?;
+            let seq = paging::seq_of(tx, &id, of).await?;
             let sql = "SELECT file_path, blob_hash FROM diffs WHERE sandbox_id = $1 AND seq = $2";
             if let Some(row) = tx.query_one(sql, params![&id, seq]).await? {
                 let full_diff = blob::get_text(tx, &row.get::<String>("blob_hash")?).await?;

@@ -29,6 +29,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (18, include_str!("migrations/0018_judgement.sql")),
     (19, include_str!("migrations/0019_run.sql")),
     (20, include_str!("migrations/0020_agent_status.sql")),
+    (21, include_str!("migrations/0021_lookup.sql")),
     (22, include_str!("migrations/0022_event_bytes.sql")),
     (23, include_str!("migrations/0023_bounds.sql")),
     (24, include_str!("migrations/0024_marks.sql")),

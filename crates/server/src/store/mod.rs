@@ -40,6 +40,7 @@ mod message;
 mod migrate;
 mod monitor;
 mod offer;
+mod paging;
 mod place;
 mod portion;
 mod postgres;
@@ -88,13 +89,13 @@ pub use self::{
     egress::Denial,
     entry::Entry,
     error::Error,
-    event::{EventAsk, TrajectoryAsk},
     guardian::{
         Change, ELSEWHERE as GUARDIAN_ELSEWHERE, FindingFilter, Found, Hold, InterventionFilter,
         JudgementEnded, Known, Mark, Question, Spoken, StoredPolicy, Subject, Taken as GuardianTaken,
     },
     message::QUEUED as MESSAGE_QUEUED,
     monitor::Working,
+    paging::{EventAsk, TrajectoryAsk},
     place::{Facts, Placed},
     portion::{PAGE_BYTES, Portion},
     proof::Owed,

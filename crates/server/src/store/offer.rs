@@ -15,7 +15,7 @@ use omoi_protocol::AgentId;
 
 use super::{
     Error, Tx,
-    claim::{NEAR_DEADLINE_MAX, READY, TICKET, TICKET_COLUMNS},
+    claim::{NEAR_DEADLINE_MAX, TICKET, TICKET_COLUMNS, claimable},
     task::COLUMNS,
     value::{Row, params},
 };
@@ -67,14 +67,14 @@ pub(super) async fn first(tx: &mut Tx, agent: &AgentId) -> Result<(Vec<Row>, Vec
 async fn look_up(tx: &mut Tx, agent: &AgentId) -> Result<Vec<Row>, Error> {
     let free = "COALESCE(p.max_concurrent, $1) - p.live_sandboxes";
     let open = format!("p.archived = 0 AND p.paused = 0 AND {free} > 0");
-    let ready = READY.replace("AND ", "AND x.");
+    let ready = claimable("x");
     let sql = format!(
         "SELECT {COLUMNS}, {TICKET_COLUMNS}, t.rank, front.list, front.free, a.capabilities AS able FROM agents a \
          LEFT JOIN (SELECT best.id, class.list, {free} AS free FROM projects p CROSS JOIN (VALUES (0), (1)) AS class (list) \
          CROSS JOIN LATERAL (SELECT x.id FROM tasks x WHERE x.project_id = p.id AND x.rank_class = class.list \
-         AND x.{ready} ORDER BY x.rank DESC, x.id LIMIT {EACH}) AS best WHERE {open} \
+         AND {ready} ORDER BY x.rank DESC, x.id LIMIT {EACH}) AS best WHERE {open} \
          UNION ALL SELECT id, {NEAR}, free FROM (SELECT x.id, {free} AS free FROM tasks x \
-         JOIN projects p ON p.id = x.project_id WHERE x.{ready} AND x.deadline_at IS NOT NULL AND x.deadline_at <= $2 \
+         JOIN projects p ON p.id = x.project_id WHERE {ready} AND x.deadline_at IS NOT NULL AND x.deadline_at <= $2 \
          AND {open} ORDER BY x.deadline_at LIMIT {NEAR_DEADLINE_MAX}) AS near) AS front ON front.id IS NOT NULL \
          LEFT JOIN tasks t ON t.id = front.id {TICKET} WHERE a.id = $3"
     );

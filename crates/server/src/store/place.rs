@@ -287,10 +287,7 @@ pub(super) async fn order(
     project_id: &ProjectId,
     mut wish: Wish,
 ) -> Result<Sandbox, Error> {
-    let project = project::get(tx, project_id).await?;
-    if project.archived {
-        return Err(Error::conflict("project_archived", format!("project {} is archived", project.name)));
-    }
+    let project = project::open(tx, project_id).await?;
     if project.repository_url.is_none() {
         let detail = format!("project {} has no repository; give it a repository_url", project.name);
         return Err(Error::conflict("repository_missing", detail));

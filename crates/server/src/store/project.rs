@@ -157,6 +157,19 @@ pub(super) async fn get(tx: &mut Tx, id: &ProjectId) -> Result<Project, Error> {
     read(&row.ok_or_else(|| Error::not_found("project", id))?)
 }
 
+/// The same, if something may start in it.
+pub(super) async fn open(tx: &mut Tx, id: &ProjectId) -> Result<Project, Error> {
+    let project = get(tx, id).await?;
+    if project.archived {
+        return Err(Error::conflict("project_archived", format!("project {} is archived", project.name)));
+    }
+    if project.paused {
+        let detail = format!("project {} is paused and starts nothing new; resume it first", project.name);
+        return Err(Error::conflict("project_paused", detail));
+    }
+    Ok(project)
+}
+
 fn read(row: &Row) -> Result<Project, Error> {
     Ok(Project {
         id: row.parse("id")?,

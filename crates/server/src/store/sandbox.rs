@@ -28,6 +28,9 @@ const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stag
                        (SELECT CAST(sum(f.weight) AS BIGINT) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS weights, \
                        (SELECT max(f.weight) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS heaviest";
 
+/// The ids of those that live. In an order of their own, rows with `live = 1` would be looked for among all that ever were.
+pub(super) const LIVE: &str = "SELECT l.id FROM sandboxes l WHERE l.live = 1";
+
 /// A sandbox as the sender of a report.
 #[derive(Debug)]
 pub(super) struct Reporter {
@@ -239,9 +242,19 @@ impl Store {
         self.read(async move |tx| {
             let mut ask = super::Ask::new(&format!("SELECT {COLUMNS} FROM sandboxes"));
             ask.and_some("status =", filter.status.map(SandboxStatus::as_str));
-            ask.and_some("project_id =", filter.project_id.as_ref());
             ask.and_some("task_id =", filter.task_id.as_ref());
-            ask.and_some("live =", filter.live);
+            match filter.live {
+                Some(true) => {
+                    // Those that live are fewer than those of a project: its index is kept out of it.
+                    ask.raw(&format!("id IN ({LIVE})"));
+                    ask.and_some("COALESCE(project_id, '') =", filter.project_id.as_ref());
+                }
+                Some(false) => {
+                    ask.and_some("project_id =", filter.project_id.as_ref());
+                    ask.raw("live = 0 /* most */");
+                }
+                None => ask.and_some("project_id =", filter.project_id.as_ref()),
+            }
             let created = match &before {
                 Some(id) => Some(created_at(tx, id).await?),
                 None => None,

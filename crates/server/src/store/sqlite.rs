@@ -197,45 +197,139 @@ pub(super) fn fault(error: rusqlite::Error) -> Error {
 }
 
 /// In a debug build, and so in every test, a statement that would read a whole table is a defect, unless the table stays
-/// small or the statement says `/* all */` itself.
+/// small or the statement says `/* all */` itself. So is one that looks for rows in the order of an index without a bound:
+/// it may walk through all of them to find none. Where most rows are wanted it ends soon, and says `/* most */`.
 #[cfg(debug_assertions)]
 mod plan {
     use std::{cell::RefCell, collections::HashSet};
 
-    const SMALL: &[&str] = &["schema_migrations", "projects", "policies", "monitor_baselines", "marks"];
+    use rusqlite::Connection;
+
+    const SMALL: &[&str] =
+        &["schema_migrations", "projects", "policies", "monitor_baselines", "marks", "radar"];
 
     thread_local! {
         static CHECKED: RefCell<HashSet<String>> = RefCell::default();
     }
 
-    pub fn check(conn: &rusqlite::Connection, sql: &str) {
-        let is_new = CHECKED.with_borrow_mut(|checked| checked.insert(sql.to_owned()));
-        // The first rows in the order of the table itself are found without an index.
-        let takes_first = sql.contains(" LIMIT ") && !sql.contains(" WHERE ");
-        if !is_new || takes_first || sql.contains("/* all */") {
+    pub fn check(conn: &Connection, sql: &str) {
+        if CHECKED.with_borrow(|checked| checked.contains(sql)) {
             return;
         }
+        // New rows read nothing but what a trigger or a reference asks for.
+        let reads = !sql.starts_with("INSERT") || sql.contains("SELECT");
+        if reads && !sql.contains("/* all */") {
+            explain(conn, sql);
+        }
+        // Only now: a statement that is a defect is one each time it is said.
+        CHECKED.with_borrow_mut(|checked| checked.insert(sql.to_owned()));
+    }
+
+    fn explain(conn: &Connection, sql: &str) {
+        // The first rows in the order of the table itself are found without an index.
+        let takes_first = sql.contains(" LIMIT ") && !sql.contains(" WHERE ");
         let Ok(mut explained) = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")) else { return };
         let mut rows = explained.raw_query();
         while let Ok(Some(row)) = rows.next() {
             let step: String = row.get("detail").unwrap_or_default();
-            let whole = step.strip_prefix("SCAN ").filter(|of| !of.contains(" USING "));
-            if let Some(alias) = whole {
-                let named = growing(conn).into_iter().find(|table| {
-                    alias == table
-                        || sql.contains(&format!("{table} {alias} "))
-                        || sql.ends_with(&format!("{table} {alias}"))
-                });
-                assert_eq!(named, None, "reads all of it: {sql}");
+            let Some(scan) = step.strip_prefix("SCAN ") else { continue };
+            match scan.split_once(" USING INDEX ") {
+                Some((alias, index)) => {
+                    let seeks =
+                        !sql.contains("/* most */") && is_filtered(sql, alias) && !is_few(conn, index);
+                    let named = table(conn, sql, alias).filter(|_| seeks);
+                    assert_eq!(named, None, "may walk through all of it by {index}: {sql}");
+                }
+                None if scan.contains(" USING ") || takes_first => {}
+                None => assert_eq!(table(conn, sql, scan), None, "reads all of it: {sql}"),
             }
         }
     }
 
-    fn growing(conn: &rusqlite::Connection) -> Vec<String> {
+    /// The growing table that is called so in the statement.
+    fn table(conn: &Connection, sql: &str, alias: &str) -> Option<String> {
+        growing(conn).into_iter().find(|table| {
+            alias == table
+                || sql.contains(&format!("{table} {alias} "))
+                || sql.contains(&format!("{table} {alias})"))
+                || sql.ends_with(&format!("{table} {alias}"))
+        })
+    }
+
+    /// Whether the SELECT that reads it has conditions of its own.
+    fn is_filtered(sql: &str, alias: &str) -> bool {
+        let names = [format!("{alias} WHERE "), format!("{alias} JOIN "), format!("{alias} LEFT JOIN ")];
+        let Some(at) = names.iter().find_map(|name| sql.find(name.as_str())) else { return false };
+        let mut depth = 0;
+        let rest = &sql[at..];
+        for (at, c) in rest.char_indices() {
+            match c {
+                '(' => depth += 1,
+                ')' if depth == 0 => return false,
+                ')' => depth -= 1,
+                'W' if depth == 0 && rest[at..].starts_with("WHERE ") => return true,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// An index that leaves rows out was made for the few that it holds.
+    fn is_few(conn: &Connection, index: &str) -> bool {
+        let sql = "SELECT sql FROM sqlite_schema WHERE type = 'index' AND name = ?1 AND sql IS NOT NULL";
+        let made: Result<String, _> = conn.query_row(sql, [index], |row| row.get(0));
+        made.is_ok_and(|made| made.contains(" WHERE "))
+    }
+
+    fn growing(conn: &Connection) -> Vec<String> {
         let tables = "SELECT name FROM sqlite_schema WHERE type = 'table'";
         let Ok(mut tables) = conn.prepare(tables) else { return Vec::new() };
         let Ok(names) = tables.query_map((), |row| row.get::<_, String>(0)) else { return Vec::new() };
         names.flatten().filter(|name| !SMALL.contains(&name.as_str())).collect()
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        fn database() -> Connection {
+            let conn = Connection::open_in_memory().unwrap();
+            let made = "CREATE TABLE tasks (id TEXT PRIMARY KEY, status TEXT, title TEXT);
+                        CREATE INDEX tasks_open ON tasks (id) WHERE status = 'open';";
+            conn.execute_batch(made).unwrap();
+            conn
+        }
+
+        fn is_refused(sql: &str) -> bool {
+            let conn = database();
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&conn, sql))).is_err()
+        }
+
+        #[test]
+        fn a_statement_that_may_walk_through_a_whole_table_is_refused_each_time() {
+            for sql in [
+                "SELECT title FROM tasks WHERE title = ?1",
+                "SELECT title FROM tasks WHERE title = ?1 ORDER BY id LIMIT 5",
+                "SELECT t.title FROM tasks t WHERE t.title = ?1 ORDER BY t.id LIMIT 5",
+                "SELECT 1 FROM (SELECT t.title FROM tasks t WHERE t.title = ?1 ORDER BY t.id LIMIT 5) AS first",
+            ] {
+                assert!(is_refused(sql) && is_refused(sql), "{sql}");
+            }
+        }
+
+        #[test]
+        fn one_that_has_a_bound_or_ends_soon_is_not() {
+            for sql in [
+                "SELECT title FROM tasks ORDER BY id LIMIT 5",
+                "SELECT title, (SELECT max(o.id) FROM tasks o WHERE o.id < t.id) FROM tasks t ORDER BY t.id LIMIT 5",
+                "SELECT title FROM tasks WHERE id < ?1 AND title = ?2 ORDER BY id LIMIT 5",
+                "SELECT title FROM tasks WHERE status = 'open' AND title = ?1 ORDER BY id LIMIT 5",
+                "SELECT title FROM tasks WHERE title <> ?1 /* most */ ORDER BY id LIMIT 5",
+                "SELECT title FROM tasks /* all */ WHERE title = ?1",
+            ] {
+                assert!(!is_refused(sql), "{sql}");
+            }
+        }
     }
 }
 

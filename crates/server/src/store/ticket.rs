@@ -1,11 +1,11 @@
 //! Tickets. One is made together with its task, in one transaction, and follows what becomes of its tasks.
 
 use omoi_protocol::{
-    DependencyPolicy, Priority, ProjectId, TicketId, TicketStatus, TicketType,
+    Priority, ProjectId, TicketId, TicketStatus, TicketType,
     task::NewTask,
     ticket::{NewTicket, Ticket, TicketCreated, TicketPatch},
 };
-use serde_json::{Map, Value as Json, json};
+use serde_json::{Value as Json, json};
 
 use super::{
     Error, Store, Tx, task,
@@ -115,47 +115,29 @@ pub(super) async fn insert(tx: &mut Tx, actor: &str, new: &NewTicket) -> Result<
 
 fn task_for(id: &TicketId, new: &NewTicket) -> NewTask {
     NewTask {
-        project_id: None,
         ticket_id: Some(id.clone()),
-        title: new.title.clone(),
         description: new.description.clone(),
         task_type: "implement_feature".to_owned(),
-        phase_id: "PHASE_IMPLEMENTATION".to_owned(),
         priority: new.priority,
-        dependencies: Vec::new(),
-        dependency_policy: DependencyPolicy::Block,
-        parent_task_id: None,
-        required_capabilities: Vec::new(),
-        owned_files: Vec::new(),
-        max_retries: None,
-        timeout_seconds: None,
-        deadline_at: None,
-        execution_config: Map::new(),
+        ..NewTask::plain(new.title.as_str())
     }
 }
 
 /// A ticket is building while a task of it is under way, and done when all are completed. A person's word that it is
 /// cancelled stands.
 pub(super) async fn follow(tx: &mut Tx, id: &TicketId) -> Result<(), Error> {
-    let sql = "SELECT status, count(*) AS n FROM tasks WHERE ticket_id = $1 GROUP BY status";
-    let rows = tx.query(sql, params![id]).await?;
-    let mut open = 0;
-    let mut busy = 0;
-    let mut completed = 0;
-    for row in &rows {
-        let n: i64 = row.get("n")?;
-        match row.get::<String>("status")?.as_str() {
-            "completed" => completed += n,
-            "assigned" | "running" => busy += n,
-            _ => open += n,
-        }
-    }
-    let old = get(tx, id).await?.status;
-    let new = match (busy, open, completed) {
-        (1.., _, _) => TicketStatus::Building,
-        (0, 0, 1..) => TicketStatus::Done,
-        _ => old,
+    // Whether there is one of each kind: counting them would cost more with each task that the ticket has.
+    let any = |statuses: &str| {
+        format!("EXISTS (SELECT 1 FROM tasks t WHERE t.ticket_id = k.id AND t.status IN ({statuses}))")
     };
+    let (busy, open) = (any("'assigned', 'running'"), any("'pending', 'failed', 'cancelled'"));
+    let sql = format!(
+        "SELECT k.status, CASE WHEN {busy} THEN 'building' WHEN {open} THEN k.status WHEN {} THEN 'done' \
+         ELSE k.status END AS new_status FROM tickets k WHERE k.id = $1",
+        any("'completed'")
+    );
+    let row = tx.query_one(&sql, params![id]).await?.ok_or_else(|| Error::not_found("ticket", id))?;
+    let (old, new): (TicketStatus, TicketStatus) = (row.parse("status")?, row.parse("new_status")?);
     if new == old || old == TicketStatus::Cancelled {
         return Ok(());
     }

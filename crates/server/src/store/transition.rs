@@ -1,5 +1,6 @@
-//! What becomes of a task: every change of its status goes through the rules in `domain::task`, in the transaction
-//! that read the state, together with its effects.
+//! What becomes of a task: every change of its status but the claim goes through the rules in `domain::task`, in the
+//! transaction that read the state, together with its effects. A claim (`claim.rs`) asks for pending tasks alone, which is
+//! all that its rule says, and has no effects.
 
 use omoi_protocol::{
     EndReason, FailureKind, Priority, ProjectId, SandboxStatus, Stage, TaskId, TaskStatus, TicketId,

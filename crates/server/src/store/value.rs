@@ -15,7 +15,7 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// A list to compare with by `= ANY($n)` or `<> ALL($n)`.
     Texts(Vec<String>),
-    /// A whole column, for PostgreSQL alone.
+    /// A list of numbers to compare with, or on PostgreSQL a whole column of new rows.
     Ints(Vec<Option<i64>>),
 }
 

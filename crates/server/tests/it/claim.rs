@@ -295,6 +295,53 @@ on_both! {
         assert_eq!(app.claimed(&app.agent(&["rust"]).await).await.task.unwrap(), medium);
     }
 
+    async fn one_task_that_fits_is_found_behind_thousands_that_do_not(app: App) {
+        let project = app.wide_project().await;
+        for priority in ["CRITICAL", "HIGH", "MEDIUM"] {
+            let needs = |n: usize| match n % 4 {
+                0 => json!([]),
+                n => json!([format!("cobol {n}")]),
+            };
+            let task = |n: usize| json!({ "key": format!("{n}"), "title": "t", "priority": priority, "required_capabilities": needs(n) });
+            let tasks: Vec<_> = (0..1_000).map(task).collect();
+            app.post("/api/v1/tasks/batch", json!({ "project_id": project, "tasks": tasks })).await.expect(201);
+        }
+        app.sql("UPDATE tasks SET stage = 'check' WHERE required_capabilities = '[]'").await;
+        let agent = app.agent(&["rust"]).await;
+        assert_eq!(app.claim(&agent).await, None, "nothing of it is for this agent");
+        let low = app.task(&project, json!({ "priority": "LOW", "required_capabilities": ["rust"] })).await;
+        let medium = app.prioritised(&project, "MEDIUM").await;
+        assert_eq!(app.claimed(&agent).await.task.unwrap(), medium, "the better of the two that it can do");
+        assert_eq!(app.claimed(&agent).await.task.unwrap(), low);
+        assert_eq!(app.claim(&agent).await, None);
+    }
+
+    async fn what_is_near_its_deadline_goes_first_behind_what_does_not_fit_as_well(app: App) {
+        let project = app.wide_project().await;
+        for _ in 0..60 {
+            let more = json!({ "required_capabilities": ["cobol"], "deadline_at": app.after(MINUTE) });
+            app.task(&project, more).await;
+        }
+        app.prioritised(&project, "MEDIUM").await;
+        let due = app.task(&project, json!({ "priority": "LOW", "deadline_at": app.after(2 * MINUTE) })).await;
+        assert_eq!(app.claimed(&app.agent(&["rust"]).await).await.task.unwrap(), due);
+    }
+
+    async fn nothing_is_attached_to_a_task_of_a_project_that_is_archived_or_paused(app: App) {
+        let project = app.project("parser").await;
+        let task = app.task(&project, json!({})).await;
+        let (path, attach) = (format!("/api/v1/projects/{project}"), json!({ "task_id": task }));
+        app.patch(&path, json!({ "archived": true })).await.expect(200);
+        app.post("/api/v1/sandboxes", attach.clone()).await.refused(409, "project_archived");
+        app.patch(&path, json!({ "archived": false })).await.expect(200);
+        let hold = json!({ "project_id": project, "reason": "a release" });
+        app.post("/api/v1/guardian/intervention/pause", hold.clone()).await.expect(201);
+        app.post("/api/v1/sandboxes", attach.clone()).await.refused(409, "project_paused");
+        assert_eq!(app.task_status(&task).await, "pending");
+        app.post("/api/v1/guardian/intervention/resume", hold).await.expect(201);
+        app.post("/api/v1/sandboxes", attach).await.expect(201);
+    }
+
     async fn a_task_has_one_live_sandbox_and_no_second(app: App) {
         let sandbox = app.sandbox_with_task().await;
         let task = sandbox.task.clone().unwrap();
@@ -370,6 +417,19 @@ on_both! {
         assert_eq!(branches, ["feature/1-log-in", "feature/1-log-in-2", "feature/1-log-in-3"]);
         let elsewhere = app.wide_project().await;
         assert_eq!(app.branch_of(&elsewhere, "feature", "LOW", "Log in").await, "feature/1-log-in");
+    }
+
+    async fn however_many_namesakes_a_task_has_its_branch_is_its_own(app: App) {
+        let project = app.wide_project().await;
+        let ticket = text(&app.ticket(&project, json!({ "title": "Log in", "create_task": false })).await["id"]);
+        let tasks: Vec<_> = (0..70).map(|n| json!({ "key": format!("{n}"), "title": "Log in" })).collect();
+        app.post("/api/v1/tasks/batch", json!({ "ticket_id": ticket, "tasks": tasks })).await.expect(201);
+        let agent = app.agent(&[]).await;
+        let mut branches = HashSet::new();
+        while let Some(claim) = app.claim(&agent).await {
+            branches.insert(text(&claim["task"]["branch_name"]));
+        }
+        assert_eq!(branches.len(), 70, "{branches:?}");
     }
 
     async fn a_task_without_a_ticket_is_named_by_itself(app: App) {

@@ -121,6 +121,30 @@ on_both! {
         assert_eq!(app.task_status(&next).await, "assigned");
     }
 
+    async fn nobody_starts_anything_in_a_paused_project(app: App) {
+        let project = project(&app, json!({})).await;
+        let task = app.task(&project, json!({})).await;
+        let spec = json!({ "project_id": project, "title": "log in", "description": "with a password" });
+        let spec = app.post("/api/v1/specs", spec).await.expect(201);
+        let hold = json!({ "project_id": project, "reason": "a release" });
+        app.post("/api/v1/guardian/intervention/pause", hold.clone()).await.expect(201);
+        let asked = [
+            format!("/api/v1/tasks/{task}/start"),
+            format!("/api/v1/projects/{project}/sandboxes"),
+            format!("/api/v1/specs/{}/execute", spec["id"].as_str().unwrap()),
+        ];
+        for path in &asked {
+            app.post(path, json!({})).await.refused(409, "project_paused");
+        }
+        assert!(live(&app).await.is_empty());
+        app.post("/api/v1/guardian/intervention/resume", hold).await.expect(201);
+        for path in &asked {
+            app.post(path, json!({})).await.expect(202);
+        }
+        let of_project = app.get(&format!("/api/v1/sandboxes?live=true&project_id={project}")).await.expect(200);
+        assert_eq!((live(&app).await.len(), of_project["items"].as_array().unwrap().len()), (3, 3));
+    }
+
     async fn two_at_once_give_each_task_one_sandbox(app: App) {
         let project = project(&app, json!({ "max_concurrent": 50 })).await;
         let mut tasks = Vec::new();

@@ -406,6 +406,16 @@ on_both! {
             ("after=2&before=6&limit=2", vec![5, 4], 10),
             ("after=0&event_type=agent.tool_use&limit=2", vec![6, 3], 3),
             ("before=9&event_type=agent.tool_use", vec![6, 3], 3),
+            ("before=9&offset=2&limit=2", vec![6, 5], 10),
+            ("before=9000000000000000000&offset=8", vec![2, 1], 10),
+            ("before=4&offset=9000000000000000000", vec![], 10),
+            ("after=2&offset=3&limit=2", vec![7, 6], 10),
+            ("after=2&offset=9000000000000000000", vec![], 10),
+            ("after=2&before=8&offset=2", vec![5, 4, 3], 10),
+            ("after=2&before=6&event_type=agent.tool_use&offset=1", vec![], 3),
+            ("after=3&event_type=agent.tool_use&offset=1", vec![9], 3),
+            ("event_type=agent.tool_use&offset=9000000000000000000", vec![], 3),
+            ("after=1&event_type=agent.tool_use&offset=9000000000000000000", vec![], 3),
         ] {
             let page = app.events(&sandbox, query).await;
             assert_eq!((seqs(&page["events"]), &page["total_count"]), (expected, &json!(total)), "{query}");
@@ -445,6 +455,16 @@ on_both! {
                 assert_eq!(page(&query).await, within.collect::<Vec<_>>(), "{of} {query}");
                 let skipped = newest.iter().copied().skip(bound as usize).take(limit).collect::<Vec<_>>();
                 assert_eq!(page(&format!("offset={bound}")).await, skipped, "{of} from the {bound}th on");
+                for offset in [1, 16, 90] {
+                    let older = newest.iter().copied().filter(|n| *n < bound).skip(offset).take(limit);
+                    let query = format!("before={bound}&offset={offset}");
+                    assert_eq!(page(&query).await, older.collect::<Vec<_>>(), "{of} {query}");
+                    let newer = newest.iter().rev().copied().filter(|n| *n > bound).skip(offset).take(limit);
+                    let mut newer: Vec<_> = newer.collect();
+                    newer.reverse();
+                    let query = format!("after={bound}&offset={offset}");
+                    assert_eq!(page(&query).await, newer, "{of} {query}");
+                }
             }
         }
     }

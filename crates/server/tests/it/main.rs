@@ -32,6 +32,7 @@ mod guardian;
 mod lease;
 mod listen;
 mod live;
+mod lookup;
 mod message;
 mod mirror;
 mod model_budget;

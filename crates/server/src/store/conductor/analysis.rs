@@ -13,7 +13,7 @@ use super::{
         guardian::JUDGED,
         value::{Row, params},
     },
-    duplicate::OPEN,
+    duplicate::OPEN_COUNT,
 };
 use crate::{config, domain::supervision::health};
 
@@ -66,7 +66,7 @@ impl Store {
             let projects = rows.iter().map(|row| row.json("body")).collect::<Result<Vec<Analysis>, _>>()?;
             let sql = format!(
                 "SELECT (SELECT count(*) FROM conflicts WHERE cleared_at IS NULL) AS conflicts, \
-                 (SELECT count(*) FROM detected_duplicates WHERE {OPEN}) AS duplicates"
+                 ({OPEN_COUNT}) AS duplicates"
             );
             let row = tx.query_one(&sql, params![]).await?;
             let count = |name: &str| {

@@ -113,7 +113,7 @@ impl Store {
             ask.and_some("project_id =", filter.project_id.as_ref());
             match filter.open {
                 Some(true) => ask.raw("cleared_at IS NULL"),
-                Some(false) => ask.raw("cleared_at IS NOT NULL"),
+                Some(false) => ask.raw("cleared_at IS NOT NULL /* most */"),
                 None => {}
             }
             ask.and_some("id <", before.as_ref());

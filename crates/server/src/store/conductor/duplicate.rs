@@ -17,8 +17,12 @@ const COLUMNS: &str =
     "id, project_id, side, other_side, similarity, files, found_at, dismissed_at, dismissed_by";
 
 /// Nobody has dismissed it, and both tasks are under way.
-pub(super) const OPEN: &str = "dismissed_at IS NULL AND NOT EXISTS (SELECT 1 FROM tasks t \
+const OPEN: &str = "dismissed_at IS NULL AND NOT EXISTS (SELECT 1 FROM tasks t \
     WHERE t.id IN (task_id, other_id) AND t.status IN ('completed', 'failed', 'cancelled'))";
+/// How many of the newest that nobody has dismissed.
+pub(super) const OPEN_COUNT: &str = "SELECT count(*) FROM (SELECT d.task_id, d.other_id FROM detected_duplicates d \
+    WHERE d.dismissed_at IS NULL ORDER BY d.id DESC LIMIT 1000) AS standing WHERE NOT EXISTS (SELECT 1 FROM tasks t \
+    WHERE t.id IN (standing.task_id, standing.other_id) AND t.status IN ('completed', 'failed', 'cancelled'))";
 
 #[derive(Debug, Clone)]
 pub struct Alike {
@@ -67,7 +71,7 @@ impl Store {
             ask.and_some("project_id =", project.as_ref());
             match open {
                 Some(true) => ask.raw(OPEN),
-                Some(false) => ask.raw(&format!("NOT ({OPEN})")),
+                Some(false) => ask.raw(&format!("NOT ({OPEN}) /* most */")),
                 None => {}
             }
             ask.and_some("id <", before.as_ref());

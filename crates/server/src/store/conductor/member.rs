@@ -10,6 +10,7 @@ use omoi_protocol::{ProjectId, SandboxId, Stage, TaskId, conductor::Side};
 
 use super::super::{
     Error, Store, Tx,
+    sandbox::LIVE,
     value::{Row, params},
 };
 use crate::domain::radar::{Seen, Touched};
@@ -76,7 +77,7 @@ impl Store {
 async fn live(tx: &mut Tx) -> Result<Vec<Member>, Error> {
     let sql = format!(
         "SELECT CASE WHEN s.stage = 'check' THEN COALESCE({MAKER}, s.id) ELSE s.id END AS sandbox_id, s.stage, s.live, {COLUMNS} \
-         FROM sandboxes s JOIN tasks t ON t.id = s.task_id WHERE s.live = 1 ORDER BY s.id LIMIT $1"
+         FROM sandboxes s JOIN tasks t ON t.id = s.task_id WHERE s.id IN ({LIVE}) ORDER BY s.id LIMIT $1"
     );
     tx.query(&sql, params![LIVE_MAX]).await?.iter().map(read).collect()
 }

@@ -36,7 +36,7 @@ impl Store {
             ask.and_some("kind =", filter.kind.map(FindingKind::as_str));
             match filter.open {
                 Some(true) => ask.raw("cleared_at IS NULL"),
-                Some(false) => ask.raw("cleared_at IS NOT NULL"),
+                Some(false) => ask.raw("cleared_at IS NOT NULL /* most */"),
                 None => {}
             }
             ask.and_some("id <", before.as_ref());

@@ -7,7 +7,7 @@ use omoi_protocol::{SandboxId, event::StoredEvent};
 
 use super::{
     super::{
-        Error, Store, event,
+        Error, Store, paging,
         portion::{PAGE_BYTES, Portion, Room},
         value::params,
     },
@@ -34,13 +34,13 @@ impl Store {
     ) -> Result<Portion<StoredEvent>, Error> {
         let id = id.clone();
         self.read(async move |tx| {
-            let sql = event::select(
+            let sql = paging::select(
                 "WHERE entity_id = $1 AND seq IS NOT NULL AND seq > $2 AND pos <= $3 ORDER BY seq LIMIT $4",
             );
             let rows = tx.query(&sql, params![&id, after, until, limit]).await?;
             let is_short = rows.len() < limit;
             let (rows, is_cut) = Room::new(PAGE_BYTES).fill(tx, rows).await?;
-            let rows = rows.iter().map(|row| event::stored(row, &id)).collect::<Result<_, _>>()?;
+            let rows = rows.iter().map(|row| paging::stored(row, &id)).collect::<Result<_, _>>()?;
             Ok(Portion { rows, is_last: is_short && !is_cut })
         })
         .await

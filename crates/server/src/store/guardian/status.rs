@@ -51,7 +51,9 @@ impl Store {
             let standings: Vec<Standing> = standings.into_values().collect();
             let open = tx
                 .query(
-                    "SELECT kind, count(*) AS found FROM findings WHERE cleared_at IS NULL GROUP BY kind",
+                    // By an expression, since the index of kinds holds those that were cleared as well.
+                    "SELECT COALESCE(kind, '') AS kind, count(*) AS found FROM findings WHERE cleared_at IS NULL \
+                     GROUP BY COALESCE(kind, '')",
                     params![],
                 )
                 .await?;

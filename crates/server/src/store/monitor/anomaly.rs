@@ -76,7 +76,7 @@ pub(super) async fn list(
     let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM monitor_anomalies"));
     match open {
         Some(true) => ask.raw("acknowledged_at IS NULL"),
-        Some(false) => ask.raw("acknowledged_at IS NOT NULL"),
+        Some(false) => ask.raw("acknowledged_at IS NOT NULL /* most */"),
         None => {}
     }
     ask.and_some("id <", before);

@@ -8,6 +8,7 @@ use omoi_protocol::{Priority, SandboxId, SandboxStatus};
 use super::super::{
     Error, Store, Tx,
     mark::{mark, marked},
+    sandbox::LIVE,
     value::{Row, params},
 };
 use crate::domain::monitor::{Baseline, Impact, Reading};
@@ -85,7 +86,7 @@ impl Store {
     pub async fn monitor_working(&self) -> Result<Vec<Working>, Error> {
         self.read(async |tx| {
             let sql = format!(
-                "SELECT {COLUMNS} WHERE s.live = 1 AND s.started_at IS NOT NULL ORDER BY s.id LIMIT $1"
+                "SELECT {COLUMNS} WHERE s.id IN ({LIVE}) AND s.started_at IS NOT NULL ORDER BY s.id LIMIT $1"
             );
             let rows = tx.query(&sql, params![LIMIT]).await?;
             let read = |row: &Row| {

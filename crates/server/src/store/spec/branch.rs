@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use omoi_protocol::{
-    DependencyPolicy, MergeOutcome, Priority, ProjectId, SpecBranchState, SpecId, TaskId, TaskStatus,
+    MergeOutcome, Priority, ProjectId, SpecBranchState, SpecId, TaskId, TaskStatus,
     spec::{Spec, SpecBranch, SpecDetail, SpecMerge},
     task::NewTask,
 };
@@ -266,8 +266,6 @@ async fn check_task(
     let title: String = spec.title.chars().take(TITLE_CHARS_MAX).collect();
     let new = NewTask {
         project_id: Some(due.project_id.clone()),
-        ticket_id: None,
-        title: format!("Check the branch of the spec: {title}"),
         description: format!(
             "Runs the declared checks on {}, where all tasks of the spec are merged.",
             due.name
@@ -275,15 +273,9 @@ async fn check_task(
         task_type: TASK_TYPE.to_owned(),
         phase_id: "PHASE_TESTING".to_owned(),
         priority: Priority::High,
-        dependencies: Vec::new(),
-        dependency_policy: DependencyPolicy::Block,
-        parent_task_id: None,
-        required_capabilities: Vec::new(),
-        owned_files: Vec::new(),
         max_retries: Some(0),
-        timeout_seconds: None,
-        deadline_at: None,
         execution_config: Map::from_iter([("autonomous".to_owned(), json!(true))]),
+        ..NewTask::plain(format!("Check the branch of the spec: {title}"))
     };
     let id = task::insert(tx, &new).await?;
     let sql = "UPDATE tasks SET stage = 'check', commit_id = $2, checks = $3, branch_name = $4 WHERE id = $1";

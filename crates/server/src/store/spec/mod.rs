@@ -55,7 +55,11 @@ impl Store {
             let mut ask = Ask::new(&format!("SELECT {COLUMNS} FROM specs"));
             ask.and_some("project_id =", filter.project_id.as_ref());
             ask.and_some("status =", filter.status.map(SpecStatus::as_str));
-            ask.and_some("archived =", filter.archived);
+            match filter.archived {
+                Some(true) => ask.raw("archived = 1"),
+                Some(false) => ask.raw("archived = 0 /* most */"),
+                None => {}
+            }
             ask.and_some("id <", before.as_ref());
             let (sql, values) = ask.order_limit("id DESC", limit);
             let rows = tx.query(&sql, values).await?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use omoi_protocol::{
-    DependencyPolicy, PhaseState, Priority, SpecFlow, SpecId, SpecPhase, SpecStatus, TaskId,
+    PhaseState, Priority, SpecFlow, SpecId, SpecPhase, SpecStatus, TaskId,
     launch::SpecLaunch,
     spec::{PhaseAttempt, PhaseData, PhaseDetail, Spec},
     task::NewTask,
@@ -145,21 +145,12 @@ fn new_task(spec: &Spec, phase: SpecPhase) -> NewTask {
     let config = json!({ "autonomous": true, "mode": "exploration", "continuous": false, "checks": [] });
     NewTask {
         project_id: spec.project_id.clone(),
-        ticket_id: None,
-        title: format!("Spec, {phase}: {title}"),
         description: described(spec, phase),
         task_type: TASK_TYPE.to_owned(),
         phase_id: PHASE_ID.to_owned(),
         priority: Priority::High,
-        dependencies: Vec::new(),
-        dependency_policy: DependencyPolicy::Block,
-        parent_task_id: None,
-        required_capabilities: Vec::new(),
-        owned_files: Vec::new(),
-        max_retries: None,
-        timeout_seconds: None,
-        deadline_at: None,
         execution_config: if let Json::Object(config) = config { config } else { Map::new() },
+        ..NewTask::plain(format!("Spec, {phase}: {title}"))
     }
 }
 
