@@ -805,7 +805,7 @@ export interface paths {
         /**
          * Ask for a sandbox
          * @description The server makes it: for a person, with a command or without, or for a pending task. It is not there yet when this
-         *     answers; its events tell how it goes.
+         *     answers; its events tell how it goes. A project that is paused or archived starts nothing (409).
          */
         post: operations["sandboxes_order"];
         delete?: never;
@@ -868,7 +868,7 @@ export interface paths {
         put?: never;
         /**
          * Attach a sandbox that runs elsewhere
-         * @description Its token is in the answer and nowhere else.
+         * @description Its token is in the answer and nowhere else. A task of a project that is paused or archived is refused (409).
          */
         post: operations["sandboxes_attach"];
         delete?: never;
@@ -1366,7 +1366,8 @@ export interface paths {
         /**
          * Take in a spec that was written elsewhere
          * @description A folder in the layout of Kiro or of spec-kit, or one JSON document. What it holds is judged like an agent's output; phases that
-         *     wait for a person wait here as well.
+         *     wait for a person wait here as well. A repository that was never fetched is fetched first: `repository_not_fetched` says when to
+         *     come back.
          */
         post: operations["specs_import"];
         delete?: never;
@@ -1518,6 +1519,7 @@ export interface paths {
         /**
          * Execute a spec
          * @description Orders a sandbox for the phase that is next and answers at once. `resume_from_phase` redoes that phase and those behind it.
+         *     A project that is paused or archived starts nothing (409).
          */
         post: operations["specs_execute"];
         delete?: never;
@@ -1859,7 +1861,7 @@ export interface paths {
         /**
          * Start a pending task
          * @description Its sandbox is made now, whatever limits there are and whether or not its project is autonomous. The fields are those
-         *     of a sandbox that is asked for; all may be left out.
+         *     of a sandbox that is asked for; all may be left out. A project that is paused or archived starts nothing (409).
          */
         post: operations["tasks_start"];
         delete?: never;

@@ -266,7 +266,7 @@ fn projects_are_added_from_repositories_removed_and_brought_back() {
     for (source, code, words) in [
         (".", 3, "is no Git repository"),
         ("not-there", 3, "not-there"),
-        ("https://me:hidden@example.org/x", 2, "holds a password"),
+        ("https://me:hidden@example.org/x", 2, "holds a user name or password"),
     ] {
         let said = served.omoi(&["project", "add", source]);
         assert_eq!(said.code, code, "{}", said.stderr);

@@ -220,7 +220,7 @@ mod tests {
         let sql = format!(
             "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < {COUNT}) \
              INSERT INTO events ({COLUMNS}) SELECT n, 'sandbox', 'sbx-1', n, CASE WHEN n % 5000 = 0 THEN n / 5000 END, \
-             n / 5000, 'a', n, 'agent', '{{}}', 0, NULL, 0 FROM r"
+             n / 5000, 'a', n, 'agent', '{{}}', 0, NULL, 0, 0 FROM r"
         );
         sqlite::batch(conn, &sql).unwrap();
         let counted = steps.clone();
