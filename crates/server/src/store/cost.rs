@@ -74,11 +74,12 @@ impl Store {
         by: CostGroupBy,
         limit: usize,
     ) -> Result<Vec<CostGroup>, Error> {
-        // Times are microseconds, so a day of UTC is a whole part.
+        // Times are microseconds, so a day of UTC is a whole part. Ids are not named alone: SQLite would walk through all calls in
+        // the order of their index, where a time is asked for.
         let (key, order) = match by {
-            CostGroupBy::Project => ("project_id", "cost DESC, grouped"),
-            CostGroupBy::Task => ("task_id", "cost DESC, grouped"),
-            CostGroupBy::Sandbox => ("sandbox_id", "cost DESC, grouped"),
+            CostGroupBy::Project => ("project_id || ''", "cost DESC, grouped"),
+            CostGroupBy::Task => ("task_id || ''", "cost DESC, grouped"),
+            CostGroupBy::Sandbox => ("sandbox_id || ''", "cost DESC, grouped"),
             CostGroupBy::Model => ("model", "cost DESC, grouped"),
             CostGroupBy::Day => ("CAST(started_at / 86400000000 AS TEXT)", "min(started_at) DESC"),
         };

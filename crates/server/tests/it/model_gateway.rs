@@ -293,6 +293,10 @@ on_both! { behind =>
         assert_eq!(groups(&format!("by=task&project_id={project}")).await, [(json!(task), 1)]);
         assert_eq!(groups("by=sandbox").await, [(json!(dear.id), 2), (json!(cheap.id), 1)]);
         assert_eq!(groups("by=model").await, [(hello()["model"].clone(), 3)]);
+        for by in ["project", "task", "sandbox", "model", "day"] {
+            let lately = groups(&format!("by={by}&since={}", app.now())).await;
+            assert_eq!(lately.iter().map(|(_, calls)| *calls).collect::<Vec<_>>(), [2], "{by}");
+        }
         let days = groups("by=day").await;
         let (today, yesterday) = (days[0].0.as_str().unwrap(), days[1].0.as_str().unwrap());
         assert_eq!((days[0].1, days[1].1), (2, 1), "newest first");
