@@ -92,8 +92,11 @@ pub(crate) fn implementation() -> String {
     "implementation".to_owned()
 }
 
+/// The phase of a task that names none.
+pub const USUAL_PHASE: &str = "PHASE_IMPLEMENTATION";
+
 pub(crate) fn implementation_phase() -> String {
-    "PHASE_IMPLEMENTATION".to_owned()
+    USUAL_PHASE.to_owned()
 }
 
 pub(crate) fn medium() -> Priority {

@@ -4,7 +4,7 @@ use omoi_protocol::{
     DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, Stage, TaskId, TaskStatus, TicketId,
     outcome::Outcome,
     sandbox::{Sandbox, TaskComplete, TaskCompleted},
-    task::{NewTask, SetTimeout, Task, TaskPatch, TimeoutStatus},
+    task::{NewTask, SetTimeout, Task, TaskPatch, TimeoutStatus, USUAL_PHASE},
 };
 use serde_json::{Value as Json, json};
 
@@ -61,12 +61,13 @@ impl Store {
             }
             ask.and_some("t.project_id =", filter.project_id.as_ref());
             ask.and_some("t.ticket_id =", filter.ticket_id.as_ref());
-            // A project has fewer tasks than a phase: where both are named, the index of phases is kept out of it.
-            let phase = match (&filter.project_id, &filter.ticket_id) {
-                (None, None) => "t.phase_id =",
-                _ => "COALESCE(t.phase_id, '') =",
-            };
-            ask.and_some(phase, filter.phase_id.as_deref());
+            ask.and_some("t.phase_id =", filter.phase_id.as_deref());
+            match &filter.phase_id {
+                // The index of phases leaves the usual one out: most tasks are of it, and each claim would write there.
+                Some(phase) if phase == USUAL_PHASE => ask.raw("t.phase_id IS NOT NULL /* most */"),
+                Some(_) => ask.raw(&format!("t.phase_id <> '{USUAL_PHASE}'")),
+                None => {}
+            }
             ask.and_some("t.id <", before.as_ref());
             match filter.has_sandbox {
                 Some(true) => ask.raw("t.id IN (SELECT s.task_id FROM sandboxes s WHERE s.live = 1)"),

@@ -21,7 +21,7 @@ on_both! {
     async fn every_list_finds_what_it_is_asked_for_by_an_index(app: App) {
         let project = app.project("parser").await;
         for path in [
-            "tasks?status=pending", "tasks?status=completed", "tasks?phase_id=PHASE_TESTING", "tasks?has_sandbox=true",
+            "tasks?status=pending", "tasks?status=completed", "tasks?phase_id=PHASE_TESTING", "tasks?phase_id=PHASE_IMPLEMENTATION", "tasks?has_sandbox=true",
             "tasks?has_sandbox=false", "tickets?status=done", "sandboxes?live=true", "sandboxes?live=false",
             "sandboxes?status=running", "specs?status=executing", "specs?archived=true", "specs?archived=false",
             "findings?kind=no_progress", "findings?open=true", "findings?open=false", "interventions", "interventions?mode=record", "interventions?waiting=true",

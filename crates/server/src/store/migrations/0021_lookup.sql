@@ -7,7 +7,7 @@ CREATE INDEX tasks_to_claim ON tasks (project_id, rank_class, rank DESC, id, req
 -- What becomes of a ticket depends on whether it has tasks of a status.
 DROP INDEX tasks_by_ticket;
 CREATE INDEX tasks_by_ticket ON tasks (ticket_id, status, id) WHERE ticket_id IS NOT NULL;
-CREATE INDEX tasks_by_phase ON tasks (phase_id, id);
+CREATE INDEX tasks_by_phase ON tasks (phase_id, id) WHERE phase_id <> 'PHASE_IMPLEMENTATION';
 -- Of a project. Those that are not over are found by their status alone, so that a claim has nothing to change here.
 CREATE INDEX tasks_over ON tasks (project_id, status, id)
     WHERE status = 'completed' OR status = 'failed' OR status = 'cancelled';
