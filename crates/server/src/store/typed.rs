@@ -19,13 +19,16 @@ pub(super) fn opens_run(seq: i64, previous: Option<i64>) -> bool {
     previous.is_none_or(|previous| previous / RUN < seq / RUN)
 }
 
-/// SQL for the last event of a type, one row at most: `columns` of `e`, given SQL for the sandbox's id and the type.
+/// SQL for the last event of a type, one row at most: `columns` of `e`, given SQL for the sandbox's id and the type. The run is a
+/// value and not a table to join: PostgreSQL would walk back through the sandbox for it once it knows how many events there are.
 pub(super) fn last(columns: &str, id: &str, event_type: &str) -> String {
+    let run = format!(
+        "(SELECT f.seq FROM events f WHERE f.entity_id = {id} AND f.event_type = {event_type} AND f.opens_run = 1 \
+         ORDER BY f.seq DESC LIMIT 1)"
+    );
     format!(
-        "SELECT {columns} FROM (SELECT f.seq FROM events f WHERE f.entity_id = {id} AND f.event_type = {event_type} \
-         AND f.opens_run = 1 ORDER BY f.seq DESC LIMIT 1) AS run JOIN events e ON e.entity_id = {id} \
-         AND e.seq IS NOT NULL AND e.seq >= run.seq AND e.seq < (run.seq / {RUN} + 1) * {RUN} \
-         WHERE e.event_type = {event_type} ORDER BY e.seq DESC LIMIT 1"
+        "SELECT {columns} FROM events e WHERE e.entity_id = {id} AND e.seq IS NOT NULL AND e.seq >= {run} \
+         AND e.seq < ({run} / {RUN} + 1) * {RUN} AND e.event_type = {event_type} ORDER BY e.seq DESC LIMIT 1"
     )
 }
 
