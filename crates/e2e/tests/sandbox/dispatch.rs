@@ -25,7 +25,8 @@ steps:
     end: true
 "#;
 
-/// Leaves a file that nobody has committed, and then takes its time.
+/// Leaves a file that nobody has committed, and then takes its time: also when it is resumed, and hears that its command
+/// came to nothing.
 const SLOW: &str = r#"
 about: a file, then a long command
 steps:
@@ -36,10 +37,7 @@ steps:
     say: This takes a while.
     call: { tool: Bash, input: { command: "touch waits; sleep 600" } }
     when:
-      - { is_error: true, next: end }
-  - name: end
-    say: Enough.
-    end: true
+      - { is_error: true, next: wait }
 "#;
 
 pub fn settings(scenario: &str) -> Value {
