@@ -95,7 +95,7 @@ impl Server {
                 clock: clock.clone(),
                 store: store.clone(),
                 gate,
-                bus,
+                bus: bus.clone(),
                 wake: wakes.places.clone(),
                 mirrors: mirrors.clone(),
                 calls: calls.clone(),
@@ -111,7 +111,7 @@ impl Server {
             if parts.node.is_keeper() {
                 store.place_adopt(parts.node.name()).await?;
             }
-            Loops::new(config, parts, wakes, &usual, calls, tracker.clone()).start(&tracker, &stop);
+            Loops::new(config, parts, &bus, &usual, calls, tracker.clone()).start(&tracker, &stop);
         }
         // Shown once: so it is made last, when nothing else can fail.
         let first_token = store.token_create_first().await?.map(|created| created.secret);

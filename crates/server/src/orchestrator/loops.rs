@@ -10,7 +10,12 @@ use super::{
     Supervise, every::every, overlaps, upkeep::attend,
 };
 use crate::{
-    bus::Wakes, config::Config, domain::idle::Patience, gateway::model::Calls, store::Store, usual::Usual,
+    bus::{Bus, Wakes},
+    config::Config,
+    domain::idle::Patience,
+    gateway::model::Calls,
+    store::Store,
+    usual::Usual,
 };
 
 const UPKEEP_PERIOD: Duration = Duration::from_secs(1);
@@ -47,13 +52,13 @@ impl Loops {
     pub fn new(
         config: Config,
         parts: Parts,
-        wakes: Wakes,
+        bus: &Bus,
         usual: &Usual,
         calls: Calls,
         tracker: TaskTracker,
     ) -> Self {
         let (store, clock, node) = (parts.store.clone(), parts.clock.clone(), parts.node.clone());
-        let mirrors = parts.mirrors.clone();
+        let (mirrors, wakes) = (parts.mirrors.clone(), bus.wakes());
         let dispatch = Dispatch::new(store.clone(), node.clone(), wakes.clone());
         let advance = Advance { store: store.clone(), node: node.clone(), mirrors: mirrors.clone() };
         let fetch = Fetch { store: store.clone(), node: node.clone(), mirrors: mirrors.clone() };
@@ -73,6 +78,7 @@ impl Loops {
             .then(|| Monitor::new(store.clone(), clock.clone(), node.clone(), config.monitor));
         let guardian = config.guardian.enabled.then(|| {
             let plain = Guardian::new(store.clone(), clock.clone(), node.clone(), usual.policy.clone());
+            let plain = plain.with_bus(bus.clone());
             let guardian = if config.judge.enabled { plain.with_judge() } else { plain };
             (config.guardian.period, guardian)
         });

@@ -1,10 +1,11 @@
 //! Many rows in one go: SQLite runs one kept statement per row on its own thread, PostgreSQL takes whole columns.
 
 use omoi_protocol::SandboxId;
+use tokio_postgres::types::ToSql;
 
 use super::{
     Entry, Error, Tx,
-    postgres::CHANNEL,
+    postgres::{CHANNEL, WRITE_LOCK},
     sandbox::Reporter,
     sqlite,
     tx::Conn,
@@ -35,42 +36,48 @@ pub(super) async fn insert_events_and_commit(tx: &mut Tx) -> Result<(), Error> {
             0
         }
         Conn::Postgres(conn) => {
+            // The lock is held already, unless the statement stands alone: then it comes before the id and before all rows.
             let sql = format!(
-                "WITH base AS (SELECT COALESCE(max(pos), 0) AS last FROM events), added AS ( \
+                "WITH stamp AS MATERIALIZED (SELECT txid_current() AS id FROM pg_advisory_xact_lock({WRITE_LOCK})), \
+                 base AS (SELECT COALESCE(max(pos), 0) AS last FROM events), added AS ( \
                  INSERT INTO events ({COLUMNS}) SELECT base.last + r.n, r.entity_type, r.entity_id, r.seq, r.worker_seq, \
-                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused, r.opens_run, r.total_bytes FROM base, \
-                 unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], \
-                 $8::text[], $9::text[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[]) WITH ORDINALITY AS r (entity_type, entity_id, seq, \
-                 worker_seq, worker_last, event_type, type_count, source, data, created_at, refused, opens_run, total_bytes, n)) \
-                 SELECT last, pg_notify('{CHANNEL}', (last + $14)::text) IS NULL AS told, \
-                 1 / CASE WHEN txid_current() = COALESCE($15, txid_current()) THEN 1 ELSE 0 END AS trusted FROM base"
+                 r.worker_last, r.event_type, r.type_count, r.source, r.data, r.created_at, r.refused, r.opens_run, r.total_bytes \
+                 FROM stamp, base, unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[], \
+                 $7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[]) WITH ORDINALITY \
+                 AS r (entity_type, entity_id, seq, worker_seq, worker_last, event_type, type_count, source, data, created_at, \
+                 refused, opens_run, total_bytes, n)) \
+                 SELECT id, last, pg_notify('{CHANNEL}', (last + $14)::text) IS NULL AS told, \
+                 1 / CASE WHEN id = COALESCE($15, id) THEN 1 ELSE 0 END AS trusted FROM stamp, base"
             );
             let rows = &tx.rows;
             let texts = |of: fn(&Entry) -> &str| rows.iter().map(of).collect::<Vec<_>>();
             let ints = |of: fn(&Entry) -> Option<i64>| rows.iter().map(of).collect::<Vec<_>>();
-            let rows = conn
-                .query_and_commit(
-                    &sql,
-                    &[
-                        &texts(|row| &row.entity_type),
-                        &texts(|row| &row.entity_id),
-                        &ints(|row| row.seq),
-                        &ints(|row| row.worker_seq),
-                        &ints(|row| Some(row.worker_last)),
-                        &texts(|row| &row.event_type),
-                        &ints(|row| Some(row.type_count)),
-                        &texts(|row| row.source.as_str()),
-                        &texts(|row| &row.data),
-                        &ints(|row| Some(row.created_at.as_microsecond())),
-                        &rows.iter().map(|row| row.refused.as_deref()).collect::<Vec<_>>(),
-                        &ints(|row| Some(row.opens_run.into())),
-                        &ints(|row| Some(row.total_bytes)),
-                        &i64::try_from(rows.len()).unwrap_or(i64::MAX),
-                        &tx.trusted,
-                    ],
-                )
-                .await?;
-            rows.first().map_or(Ok(0), |row| row.get("last"))?
+            let values: [&(dyn ToSql + Sync); 15] = [
+                &texts(|row| &row.entity_type),
+                &texts(|row| &row.entity_id),
+                &ints(|row| row.seq),
+                &ints(|row| row.worker_seq),
+                &ints(|row| Some(row.worker_last)),
+                &texts(|row| &row.event_type),
+                &ints(|row| Some(row.type_count)),
+                &texts(|row| row.source.as_str()),
+                &texts(|row| &row.data),
+                &ints(|row| Some(row.created_at.as_microsecond())),
+                &rows.iter().map(|row| row.refused.as_deref()).collect::<Vec<_>>(),
+                &ints(|row| Some(row.opens_run.into())),
+                &ints(|row| Some(row.total_bytes)),
+                &i64::try_from(rows.len()).unwrap_or(i64::MAX),
+                &tx.trusted,
+            ];
+            // What it sees is then as old as the statement, and right if the id is: nobody has written in between.
+            let stands_alone = tx.trusted.is_some() && conn.has_said_nothing();
+            let answer = match stands_alone {
+                true => conn.query_alone(&sql, &values).await?,
+                false => conn.query_and_commit(&sql, &values).await?,
+            };
+            let answer = answer.first().ok_or_else(|| Error::corrupt("events", "no answer to an insert"))?;
+            conn.set_transaction_id(answer.get("id")?);
+            answer.get("last")?
         }
     };
     for (pos, row) in (last + 1..).zip(&mut tx.rows) {

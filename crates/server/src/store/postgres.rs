@@ -19,7 +19,7 @@ use super::{
 
 /// Whoever writes holds this lock until commit, in any process, so that positions are given out in the order of
 /// commit and a rule that reads, decides and writes is never overtaken.
-const WRITE_LOCK: i64 = 0x6f6d_6f69;
+pub(super) const WRITE_LOCK: i64 = 0x6f6d_6f69;
 pub(super) const MIGRATION_LOCK: i64 = WRITE_LOCK + 1;
 /// Processes tell each other of new rows here; the notice carries the last position.
 pub(super) const CHANNEL: &str = "omoi_events";
@@ -82,6 +82,7 @@ impl Address {
             statements: HashMap::new(),
             pending: Vec::new(),
             transaction_id: None,
+            stood_alone: false,
         };
         let limit = self.statement_timeout.map_or(0, |limit| limit.as_millis());
         // Every query has its index, whatever the statistics of a table that has just grown say; and none is long
@@ -168,6 +169,8 @@ pub(super) struct PgConn {
     pending: Vec<Pending>,
     /// Of the transaction that writes, once it has begun.
     transaction_id: Option<i64>,
+    /// Whether it was one question alone, which is undone if it fails.
+    stood_alone: bool,
 }
 
 /// A statement nobody waits for the answer of. If it fails, so does the next question.
@@ -238,6 +241,7 @@ impl PgConn {
 
     pub async fn begin_writing(&mut self) -> Result<(), Error> {
         self.transaction_id = None;
+        self.stood_alone = false;
         self.pending.clear();
         // First the lock, then the id.
         let lock =
@@ -260,7 +264,7 @@ impl PgConn {
 
     pub async fn rollback(&mut self) -> Result<(), Error> {
         self.pending.clear();
-        if self.is_closed() { Ok(()) } else { self.batch("ROLLBACK").await }
+        if self.is_closed() || self.stood_alone { Ok(()) } else { self.batch("ROLLBACK").await }
     }
 
     pub async fn query(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
@@ -285,6 +289,28 @@ impl PgConn {
         let rows = rows.map_err(fault)?;
         committed.map_err(fault)?;
         read(&statement, &rows)
+    }
+
+    /// A question that is a transaction of its own and takes the lock itself: it costs a third of one that begins and commits.
+    pub async fn query_alone(
+        &mut self,
+        sql: &str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        self.pending.clear();
+        self.stood_alone = true;
+        let statement = self.prepared(sql).await?;
+        let rows = self.ask(async |client| client.query(&statement, params).await).await?;
+        read(&statement, &rows)
+    }
+
+    /// Whether nothing was said yet in the transaction, nor is anything to be.
+    pub fn has_said_nothing(&self) -> bool {
+        matches!(self.pending[..], [Pending::Begin(_)])
+    }
+
+    pub fn set_transaction_id(&mut self, id: i64) {
+        self.transaction_id = Some(id);
     }
 
     pub async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {

@@ -161,10 +161,12 @@ impl Tx {
         }
     }
 
-    /// Whether the transaction failed since somebody else had written before it, unlike it trusted.
+    /// Whether the transaction failed since somebody else had written before it, unlike it trusted, or may have.
     pub(super) fn is_overtaken(&self) -> bool {
-        let known = self.known_stamp().ok().flatten();
-        self.trusted.is_some() && known.is_some() && known != self.trusted
+        match self.known_stamp() {
+            Ok(Some(known)) => self.trusted.is_some_and(|trusted| trusted != known),
+            _ => self.trusted.is_some() && !self.is_lost(),
+        }
     }
 
     /// Tells live viewers what became of an entity.

@@ -17,9 +17,10 @@ use tokio::sync::Mutex;
 
 use super::node::Node;
 use crate::{
+    bus::Bus,
     clock::Clock,
     domain::supervision::policy::Policy,
-    store::{Error, GUARDIAN_ELSEWHERE as ELSEWHERE, GuardianTaken, Hold, PAGE_BYTES, Store},
+    store::{Entry, Error, GUARDIAN_ELSEWHERE as ELSEWHERE, GuardianTaken, Hold, PAGE_BYTES, Portion, Store},
 };
 use watch::Watch;
 
@@ -43,17 +44,23 @@ pub struct Guardian {
     node: Node,
     usual: Arc<Policy>,
     has_judge: bool,
+    bus: Option<Bus>,
     watch: Arc<Mutex<Option<Watch>>>,
 }
 
 impl Guardian {
     pub fn new(store: Store, clock: Clock, node: Node, usual: Arc<Policy>) -> Self {
-        Self { store, clock, node, usual, has_judge: false, watch: Arc::default() }
+        Self { store, clock, node, usual, has_judge: false, bus: None, watch: Arc::default() }
     }
 
     /// There is a judge, whom it asks when policies say so.
     pub fn with_judge(self) -> Self {
         Self { has_judge: true, ..self }
+    }
+
+    /// What is in memory is not read from the store.
+    pub fn with_bus(self, bus: Bus) -> Self {
+        Self { bus: Some(bus), ..self }
     }
 
     pub async fn tick(&self) -> Result<Report, Error> {
@@ -101,9 +108,8 @@ impl Guardian {
         let (began, mut report) = (Instant::now(), Report::default());
         watch.policies.refresh(&self.store).await?;
         for _ in 0..PAGES {
-            let page = self.store.event_after(watch.mark.position, PAGE, PAGE_BYTES).await?;
-            let is_last = page.is_last;
-            watch.take(&self.store, page.rows).await?;
+            let Portion { rows, is_last } = self.next(watch.mark.position).await?;
+            watch.take(&self.store, rows).await?;
             if is_last {
                 watch.pass(self.clock.now());
                 if self.has_judge {
@@ -120,6 +126,15 @@ impl Guardian {
             return Ok(Some(report));
         }
         Ok(self.hold(watch, began.elapsed()).await?.then_some(report))
+    }
+
+    /// What comes behind a position. That there is no more, the store alone can say.
+    async fn next(&self, position: i64) -> Result<Portion<Entry>, Error> {
+        let rows = self.bus.as_ref().map_or_else(Vec::new, |bus| bus.recent(position, PAGE));
+        if rows.is_empty() {
+            return self.store.event_after(position, PAGE, PAGE_BYTES).await;
+        }
+        Ok(Portion { rows, is_last: false })
     }
 
     /// Stores what has come about, if anything has.

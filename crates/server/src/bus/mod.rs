@@ -4,23 +4,26 @@
 //! into one ring. A viewer holds nothing but its position: it takes what is new from the ring, or from the store
 //! when it has fallen behind the ring. So no viewer has a queue, none can slow a writer, and none misses a row.
 
+mod ring;
+
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
+        Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use axum::extract::ws::Utf8Bytes;
-use omoi_protocol::{SandboxId, live::LiveEvent};
-use serde_json::value::RawValue;
+use omoi_protocol::SandboxId;
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+
+pub use ring::Live;
+use ring::{Ring, VIEW_BYTES, weight};
 
 use crate::store::{Announce, Entry, Error, MESSAGE_QUEUED, PAGE_BYTES, Store};
 
@@ -28,10 +31,6 @@ use crate::store::{Announce, Entry, Error, MESSAGE_QUEUED, PAGE_BYTES, Store};
 const INTAKE_MAX: usize = 1024;
 /// How many rows are read back at a time.
 const PAGE: usize = 1000;
-/// What one viewer is given at a time; each may hold a few of these while it does not read.
-const VIEW_BYTES: usize = 1024 * 1024;
-/// What a row takes in memory besides its data.
-const ROW_BYTES: usize = 1024;
 /// How often the store is asked for rows that nobody told of, such as those of a command-line call.
 const POLL: Duration = Duration::from_secs(1);
 /// After these a task may be ready that was not, or there may be room for one.
@@ -60,55 +59,6 @@ const LISTEN_AGAIN: Duration = Duration::from_millis(500);
 /// How often viewers are woken in a row after a quiet while: a few steps that follow from one another are seen at once.
 const WAKES_AT_ONCE: f64 = 4.0;
 
-/// A row as viewers see it; its text is made once, for the first who wants it.
-pub struct Live {
-    pub entry: Entry,
-    frame: OnceLock<Utf8Bytes>,
-}
-
-impl Live {
-    fn new(entry: Entry) -> Arc<Self> {
-        Arc::new(Self { entry, frame: OnceLock::new() })
-    }
-
-    /// A sandbox's own events are announced under a prefix, as they always were.
-    pub fn event_type(&self) -> String {
-        match self.entry.seq {
-            Some(_) => format!("SANDBOX_{}", self.entry.event_type),
-            None => self.entry.event_type.clone(),
-        }
-    }
-
-    pub fn frame(&self) -> &Utf8Bytes {
-        self.frame.get_or_init(|| {
-            let event = LiveEvent {
-                position: self.entry.pos,
-                event_type: self.event_type(),
-                entity_type: self.entry.entity_type.to_string(),
-                entity_id: self.entry.entity_id.clone(),
-                payload: self.payload(),
-                seq: self.entry.seq,
-                timestamp: self.entry.created_at,
-            };
-            serde_json::to_string(&event).unwrap_or_default().into()
-        })
-    }
-
-    /// A sandbox's own event names its source and its type among its data.
-    fn payload(&self) -> Box<RawValue> {
-        let data = self.entry.data.trim();
-        let text = match (self.entry.seq, data.strip_suffix('}')) {
-            (Some(_), Some(open)) => {
-                let comma = if open.trim_end() == "{" { "" } else { "," };
-                let kind = serde_json::Value::from(self.entry.event_type.as_str());
-                format!(r#"{open}{comma}"source":"{}","original_event_type":{kind}}}"#, self.entry.source)
-            }
-            _ => data.to_owned(),
-        };
-        RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
-    }
-}
-
 /// Loops that are woken by what happens, in whichever process.
 #[derive(Clone, Default)]
 pub struct Wakes {
@@ -135,48 +85,6 @@ struct Inner {
     hint: Notify,
     waiters: Mutex<HashMap<String, Weak<Notify>>>,
     wakes: Wakes,
-}
-
-/// The last rows, up to a number and a weight.
-struct Ring {
-    rows: VecDeque<Arc<Live>>,
-    bytes: usize,
-    rows_max: usize,
-    bytes_max: usize,
-}
-
-impl Ring {
-    fn new(rows_max: usize, bytes_max: usize) -> Self {
-        Self { rows: VecDeque::new(), bytes: 0, rows_max, bytes_max }
-    }
-
-    fn push(&mut self, entry: Entry) {
-        self.bytes += weight(&entry);
-        self.rows.push_back(Live::new(entry));
-        while (self.rows.len() > self.rows_max || self.bytes > self.bytes_max)
-            && let Some(oldest) = self.rows.pop_front()
-        {
-            self.bytes -= weight(&oldest.entry);
-        }
-    }
-
-    /// Rows from a position on, at least one; none if it is not here.
-    fn take(&self, from: i64, limit: usize) -> Option<Vec<Arc<Live>>> {
-        let first = self.rows.front()?.entry.pos;
-        let skip = usize::try_from(from - first).ok()?;
-        let mut bytes = 0;
-        let fits = |row: &&Arc<Live>| {
-            let is_first = bytes == 0;
-            bytes += weight(&row.entry);
-            is_first || bytes <= VIEW_BYTES
-        };
-        Some(self.rows.iter().skip(skip).take(limit).take_while(fits).cloned().collect())
-    }
-}
-
-/// Its data is there a second time once somebody has wanted its text.
-fn weight(entry: &Entry) -> usize {
-    2 * entry.data.len() + ROW_BYTES
 }
 
 /// What the pump needs besides the bus.
@@ -324,10 +232,14 @@ impl Bus {
             return;
         }
         let mut ring = self.0.ring.write().unwrap_or_else(PoisonError::into_inner);
-        let known = *next;
+        let (known, half) = (*next, (ring.rows_max as i64 / 2).max(1));
         for row in batch.into_iter().skip_while(|row| row.pos < known) {
             *next = row.pos + 1;
             ring.push(row);
+        }
+        // In time to find them here, where they cost nobody a question.
+        if known / half != *next / half {
+            self.0.wakes.guardian.notify_one();
         }
     }
 
@@ -370,6 +282,12 @@ impl Bus {
         let tail = self.0.tail.subscribe();
         let next = since.unwrap_or_else(|| *tail.borrow()) + 1;
         Viewer { bus: self.clone(), store, tail, next }
+    }
+
+    /// What came right behind a position, if it is in memory still.
+    pub fn recent(&self, pos: i64, limit: usize) -> Vec<Entry> {
+        let rows = self.take_from_ring(pos + 1, limit).unwrap_or_default();
+        rows.iter().map(|row| row.entry.clone()).collect()
     }
 
     fn take_from_ring(&self, next: i64, limit: usize) -> Option<Vec<Arc<Live>>> {
@@ -439,59 +357,7 @@ impl Viewer {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
-    use jiff::Timestamp;
-    use omoi_protocol::EventSource;
-
-    use super::*;
-
-    fn entry(pos: i64, bytes: usize) -> Entry {
-        Entry {
-            pos,
-            entity_type: Cow::Borrowed("sandbox"),
-            entity_id: "sbx".to_owned(),
-            seq: Some(pos),
-            worker_seq: None,
-            worker_last: 0,
-            event_type: "agent.thinking".to_owned(),
-            type_count: pos,
-            opens_run: false,
-            total_bytes: 0,
-            source: EventSource::Agent,
-            data: "x".repeat(bytes),
-            created_at: Timestamp::UNIX_EPOCH,
-            refused: None,
-        }
-    }
-
-    fn positions(rows: Option<Vec<Arc<Live>>>) -> Option<Vec<i64>> {
-        rows.map(|rows| rows.iter().map(|row| row.entry.pos).collect())
-    }
-
-    #[test]
-    fn the_ring_holds_so_many_rows_and_so_many_bytes() {
-        let mut ring = Ring::new(3, 10_000);
-        (1..=5).for_each(|pos| ring.push(entry(pos, 10)));
-        assert_eq!((ring.rows.len(), ring.rows[0].entry.pos), (3, 3));
-        ring.push(entry(6, 4000));
-        assert_eq!(positions(ring.take(6, 9)), Some(vec![6]), "twice its data, and nothing else has room");
-        assert_eq!(positions(ring.take(5, 9)), None, "it is read from the store");
-        ring.push(entry(7, 8000));
-        assert_eq!((ring.rows.len(), ring.bytes), (0, 0), "larger than all of it");
-        ring.push(entry(8, 10));
-        assert_eq!(positions(ring.take(8, 9)), Some(vec![8]));
-    }
-
-    #[test]
-    fn a_viewer_is_given_so_many_bytes_at_a_time_and_at_least_one_row() {
-        let mut ring = Ring::new(100, usize::MAX);
-        (1..=8).for_each(|pos| ring.push(entry(pos, VIEW_BYTES / 8)));
-        assert_eq!(positions(ring.take(1, 9)), Some(vec![1, 2, 3]));
-        ring.push(entry(9, VIEW_BYTES));
-        assert_eq!(positions(ring.take(9, 9)), Some(vec![9]));
-        assert_eq!(positions(ring.take(8, 1)), Some(vec![8]));
-    }
+    use super::{ring::tests::entry, *};
 
     #[test]
     fn what_waits_for_the_pump_is_bounded_by_bytes() {
