@@ -842,7 +842,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the results of a task, oldest first */
+        /**
+         * List the results of a task, oldest first
+         * @description A page has 8 MiB of content at most and at least one result.
+         */
         get: operations["results_list_results"];
         put?: never;
         /**

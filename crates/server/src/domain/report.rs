@@ -11,6 +11,9 @@ use omoi_protocol::{
 };
 use serde_json::Value;
 
+/// An error is told with its task, its sandbox and the next attempt, so it is no longer than a page.
+pub const ERROR_CHARS_MAX: usize = 20_000;
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
     Started,
@@ -119,13 +122,18 @@ fn tokens(data: &Value) -> Option<Tokens> {
 /// `guess` gives way to the kind that the event itself names.
 fn failed(guess: FailureKind, data: &Value) -> Report {
     let kind = data["failure_kind"].as_str().and_then(|kind| kind.parse().ok()).unwrap_or(guess);
-    let text = |key| data[key].as_str().filter(|text| !text.trim().is_empty());
+    let text = |key| data[key].as_str().filter(|text| !text.trim().is_empty()).map(|text| beginning(text));
     let error = match (text("error"), text("stop_reason")) {
         (Some(error), _) => error.to_owned(),
         (None, Some(stop_reason)) => format!("the agent stopped without success: {stop_reason}"),
         (None, None) => "the agent stopped without success and gave no reason".to_owned(),
     };
     Report::Failed { kind, error, checks: checks(data) }
+}
+
+/// The event keeps the whole of it.
+fn beginning(text: &str) -> &str {
+    text.char_indices().nth(ERROR_CHARS_MAX).map_or(text, |(end, _)| &text[..end])
 }
 
 /// Results that cannot be read are none.
@@ -269,6 +277,13 @@ mod tests {
         for (event_type, data) in table {
             assert_eq!(meaning(event_type, &data), None, "{event_type} {data}");
         }
+    }
+
+    #[test]
+    fn of_a_long_error_the_beginning_is_told() {
+        let long = "é".repeat(ERROR_CHARS_MAX + 1);
+        let told = meaning("agent.failed", &json!({ "error": long }));
+        assert_eq!(told, fails(FailureKind::Agent, &long[.."é".len() * ERROR_CHARS_MAX]));
     }
 
     #[test]

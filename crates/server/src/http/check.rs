@@ -32,7 +32,7 @@ use serde_json::{Map, Value};
 use crate::{
     domain::{
         agent, author, budget, check, collaboration, diagnosis::PROPOSALS_MAX, dispatch, egress::Settings,
-        graph, limit, spec_course,
+        graph, limit, report, spec_course,
     },
     git::Remote,
 };
@@ -79,6 +79,8 @@ fn texts(field: &str, values: &[String], count_max: usize) -> Result<(), String>
 }
 
 const SETUP_BYTES_MAX: usize = 20_000;
+/// What a task came to is shown wherever the task is.
+const TASK_RESULT_BYTES_MAX: usize = 1024 * 1024;
 
 /// What one sandbox may have.
 const SIZES: [(&str, i64); 3] = [
@@ -434,7 +436,12 @@ impl Valid for Acceptance {
 
 impl Valid for TaskComplete {
     fn check(&self) -> Result<(), String> {
-        some("error_message", self.error_message.as_ref(), 0, 20_000)
+        some("error_message", self.error_message.as_ref(), 0, report::ERROR_CHARS_MAX)?;
+        let bytes = self.result.as_ref().map_or(0, |result| result.to_string().len());
+        match bytes > TASK_RESULT_BYTES_MAX {
+            true => Err(format!("result has {bytes} bytes; {TASK_RESULT_BYTES_MAX} are allowed")),
+            false => Ok(()),
+        }
     }
 }
 

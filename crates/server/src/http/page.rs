@@ -5,6 +5,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::problem::{ApiError, ApiResult};
+use crate::store::Portion;
 
 const LIMIT_MAX: i64 = 500;
 const LIMIT_DEFAULT: i64 = 100;
@@ -36,6 +37,12 @@ impl Paging {
 pub fn limit(asked: Option<i64>, default: i64, max: i64) -> ApiResult<usize> {
     super::check::range("limit", asked, 1, max).map_err(|why| ApiError::invalid("validation_failed", why))?;
     Ok(usize::try_from(asked.unwrap_or(default)).unwrap_or(1))
+}
+
+/// As many as went together.
+pub fn portion<T>(portion: Portion<T>, key: impl Fn(&T) -> String) -> axum::Json<Page<T>> {
+    let next = portion.rows.last().filter(|_| !portion.is_last).map(key);
+    axum::Json(Page { items: portion.rows, next })
 }
 
 /// Rows read with one more than the limit.

@@ -29,6 +29,8 @@ struct OfTask {
 }
 
 /// List the results of a task, oldest first
+///
+/// A page has 8 MiB of content at most and at least one result.
 #[utoipa::path(get, path = "/api/v1/results", params(OfTask, Paging), responses((status = 200, body = Page<TaskResult>)), tag = "results")]
 async fn list_results(
     State(api): State<Api>,
@@ -37,9 +39,8 @@ async fn list_results(
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<TaskResult>>> {
     who.viewer()?;
-    let limit = paging.limit()?;
-    let rows = api.store.result_list(&of.task_id, paging.cursor()?, limit + 1).await?;
-    Ok(page::cut(rows, limit, |result| result.id.to_string()))
+    let found = api.store.result_list(&of.task_id, paging.cursor()?, paging.limit()?).await?;
+    Ok(page::portion(found, |result| result.id.to_string()))
 }
 
 /// Hand in a result

@@ -27,7 +27,7 @@ impl Store {
         let (from, name, content_type) = (from.clone(), name.to_owned(), content_type.to_owned());
         // Before the one writer of all is asked, which has other things to do.
         let (hash, size, packed) = (blob::hash(content), content.len() as i64, blob::compress(content)?);
-        self.write_large(packed.len(), async move |tx| {
+        self.write_of(Some(from.clone()), packed.len(), async move |tx| {
             let reporter = Reporter::load(tx, &from).await?;
             let sql = format!(
                 "SELECT {COLUMNS} FROM artifacts WHERE sandbox_id = $1 AND name = $2 AND blob_hash = $3 \

@@ -16,6 +16,8 @@ use super::{
 use crate::domain::collaboration;
 
 const PEERS_MAX: usize = 100;
+/// What one agent may have said to another that was not heard yet.
+const UNHEARD_MAX: i64 = 10;
 
 /// One who speaks or is spoken to.
 struct Party {
@@ -34,6 +36,7 @@ impl Store {
             let speaker = party(tx, &from).await?;
             let listener = party(tx, &new.to_sandbox_id).await?;
             permit(tx, &speaker, &listener).await?;
+            heeds(tx, &speaker, &listener).await?;
             let content = format!(
                 "[AGENT {} TO AGENT {}]: ({}) {}",
                 short(&speaker.id),
@@ -102,6 +105,17 @@ async fn permit(tx: &mut Tx, speaker: &Party, listener: &Party) -> Result<(), Er
                 None => refuse(format!("the tasks of {} and {} are not related", speaker.id, listener.id)),
             }
         }
+    }
+}
+
+/// Whether the listener has heard most of what this one has said so far: who speaks on and on fills nobody's conversation.
+async fn heeds(tx: &mut Tx, speaker: &Party, listener: &Party) -> Result<(), Error> {
+    let sql = "SELECT count(*) AS waiting FROM messages WHERE sandbox_id = $1 AND sender = $2 \
+               AND state IN ('queued', 'delivered')";
+    let row = tx.query_one(sql, params![&listener.id, &speaker.id]).await?;
+    match row.map_or(Ok(0), |row| row.get::<i64>("waiting"))? < UNHEARD_MAX {
+        true => Ok(()),
+        false => Err(Error::Busy),
     }
 }
 

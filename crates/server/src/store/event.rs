@@ -128,9 +128,6 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
     let next = stream.last_worker_seq + 1;
     let mut expected = next;
     for (at, event) in append.events.iter().enumerate() {
-        if means_something(event) {
-            json(event.event_data.get())?;
-        }
         known.push(match event.worker_seq {
             // Nothing of the batch is taken, so all of it is to be sent again.
             Some(n) if n > expected => return Err(Error::SequenceGap { got: n, expected: next }),
@@ -147,7 +144,10 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
         });
     }
     let new = append.events.iter().zip(&known).filter(|(_, known)| known.is_none()).map(|(event, _)| event);
-    weight::has_room(stream, new, tx.rules.sandbox_event_bytes_max)?;
+    weight::has_room(stream, new.clone(), tx.rules.sandbox_event_bytes_max)?;
+    for event in new.filter(|event| means_something(event)) {
+        json(event.event_data.get())?;
+    }
     for (event, known) in append.events.iter().zip(known) {
         let placed = match known {
             Some(placed) => placed,

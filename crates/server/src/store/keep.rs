@@ -119,7 +119,9 @@ impl Store {
                 });
             }
             let row = tx.query_one("SELECT data FROM events WHERE pos = $1", params![of.0]).await?;
-            let data: Json = row.map_or(Ok(Json::Null), |row| row.json("data"))?;
+            let text: String = row.map_or(Ok(String::new()), |row| row.get("data"))?;
+            // Data is kept as it came, also such as no reader of JSON takes; then there is no diff in it.
+            let data: Json = serde_json::from_str(&text).unwrap_or_default();
             let inline = data["full_diff"].as_str().or(data["diff_preview"].as_str());
             let full_diff = inline.ok_or_else(|| Error::not_found("diff of event", of))?.to_owned();
             let file_path = data["file_path"].as_str().unwrap_or_default().to_owned();

@@ -148,13 +148,18 @@ pub(super) async fn queue(
     to: &SandboxId,
     new: &NewMessage,
 ) -> Result<Message, Error> {
-    let sql = "SELECT s.status, s.task_id, (SELECT count(*) FROM messages m WHERE m.sandbox_id = s.id \
-               AND m.state IN ('queued', 'delivered')) AS waiting, \
+    // What other agents say never takes the place of what people and the Guardian have to say.
+    let alike = if new.message_type == MessageType::AgentMessage { "=" } else { "<>" };
+    let sql = format!(
+        "SELECT s.status, s.reports_until, s.task_id, (SELECT count(*) FROM messages m WHERE m.sandbox_id = s.id \
+               AND m.state IN ('queued', 'delivered') AND m.message_type {alike} 'agent_message') AS waiting, \
                (SELECT max(m.seq) FROM messages m WHERE m.sandbox_id = s.id) AS last, \
                (SELECT t.waiting_reason FROM tasks t WHERE t.id = s.task_id) AS waiting_reason \
-               FROM sandboxes s WHERE s.id = $1";
-    let row = tx.query_one(sql, params![to]).await?.ok_or_else(|| Error::not_found("sandbox", to))?;
-    if row.get::<String>("status")? == "terminated" {
+               FROM sandboxes s WHERE s.id = $1"
+    );
+    let row = tx.query_one(&sql, params![to]).await?.ok_or_else(|| Error::not_found("sandbox", to))?;
+    let reports_until: Option<Timestamp> = row.get("reports_until")?;
+    if row.get::<String>("status")? == "terminated" || reports_until.is_some_and(|until| until <= tx.now) {
         let detail = format!("sandbox {to} has ended, so nobody would hear the message");
         return Err(Error::conflict("sandbox_ended", detail));
     }

@@ -230,9 +230,18 @@ impl Store {
         F: AsyncFn(&mut Tx) -> Result<T, Error> + Send + 'static,
         T: Send + 'static,
     {
+        self.write_of(None, bytes, work).await
+    }
+
+    /// The same for what a sandbox sent, which has a share of the queue and no more.
+    async fn write_of<F, T>(&self, from: Option<SandboxId>, bytes: usize, work: F) -> Result<T, Error>
+    where
+        F: AsyncFn(&mut Tx) -> Result<T, Error> + Send + 'static,
+        T: Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Closure { work, answer: None, reply });
-        self.writes.push(Work::Job(job, WRITE_BYTES + bytes))?;
+        self.writes.push(Work::Job(job, WRITE_BYTES + bytes, from))?;
         self.received(answer).await
     }
 

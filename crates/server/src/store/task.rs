@@ -199,7 +199,8 @@ impl Store {
     /// A worker's direct word that its task is over. Only the sandbox that holds the task is believed.
     pub async fn task_complete(&self, from: &SandboxId, said: TaskComplete) -> Result<TaskCompleted, Error> {
         let from = from.clone();
-        self.write(async move |tx| {
+        let bytes = said.result.as_ref().map_or(0, |result| result.to_string().len());
+        self.write_of(Some(from.clone()), bytes, async move |tx| {
             let reporter = Reporter::load(tx, &from).await?;
             if reporter.task_id.as_ref() != Some(&said.task_id) {
                 let detail = format!("sandbox {from} does not hold task {}", said.task_id);

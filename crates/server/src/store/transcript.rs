@@ -44,7 +44,7 @@ impl Store {
         let (id, session_id) = (id.clone(), session_id.to_owned());
         // Before the one writer of all is asked, which has other things to do.
         let whole = blob::compress(&data)?;
-        self.write_large(data.len() + whole.len(), async move |tx| {
+        self.write_of(Some(id.clone()), data.len() + whole.len(), async move |tx| {
             let from = Reporter::load(tx, &id).await?;
             let size = size(tx, &id, &session_id).await?;
             let known = known(tx, &from, &session_id, offset, &data, size).await?;

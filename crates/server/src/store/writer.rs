@@ -117,7 +117,7 @@ impl Writer {
         for item in batch {
             match &mut item.work {
                 Work::Append(append) => appends.push(append),
-                Work::Job(job, _) => jobs.push(job),
+                Work::Job(job, ..) => jobs.push(job),
             }
         }
         event::append_all(tx, &mut appends).await?;
@@ -163,7 +163,7 @@ fn finish(batch: Vec<Item>, mut committed: impl FnMut() -> Result<(), Error>) {
     for item in batch {
         match item.work {
             Work::Append(append) => append.finish(committed()),
-            Work::Job(job, _) => job.finish(committed()),
+            Work::Job(job, ..) => job.finish(committed()),
         }
     }
 }
@@ -178,12 +178,13 @@ mod tests {
     fn a_batch_ends_where_it_is_large_enough() {
         let (queue, waiting) = Queue::new(100, 256 << 20);
         let mut writer = Writer { queue: waiting, clock: Clock::Real, announce: Box::new(|_| {}) };
-        for _ in 0..10 {
+        for n in 0..10 {
             let events =
                 serde_json::json!([{ "event_type": "a", "event_data": { "text": "x".repeat(6 << 20) } }]);
             let (reply, _) = oneshot::channel();
             let events = serde_json::from_value(events).unwrap();
-            queue.push(Work::Append(Append::new("sbx-1".parse().unwrap(), events, reply))).unwrap();
+            let sandbox = format!("sbx-{n}").parse().unwrap();
+            queue.push(Work::Append(Append::new(sandbox, events, reply))).unwrap();
         }
         let mut sizes = Vec::new();
         while let Ok(first) = writer.queue.try_recv() {

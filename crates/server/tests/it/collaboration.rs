@@ -50,6 +50,23 @@ on_both! {
         assert!(app.take(&a).await.is_empty() && app.take(&b).await.is_empty());
     }
 
+    async fn one_who_speaks_on_and_on_keeps_nobody_else_from_being_heard(app: App) {
+        let project = app.project("parser").await;
+        let (a, b, c) = (app.at_work(&project, json!({})).await, app.at_work(&project, json!({})).await, app.at_work(&project, json!({})).await);
+        for n in 0..10 {
+            app.tell(&a, &b, &format!("and {n}")).await.expect(200);
+        }
+        app.tell(&a, &b, "and another").await.refused(429, "queue_full");
+        app.tell(&c, &b, "may I?").await.expect(200);
+        app.tell(&a, &c, "is it you?").await.expect(200);
+        let heard = app.take(&b).await;
+        assert_eq!(heard.len(), 11);
+        app.tell(&a, &b, "and another").await.refused(429, "queue_full");
+        let path = format!("/messages/{}/ack", heard[0]["id"].as_str().unwrap());
+        app.post_as(&b, &path, json!({ "state": "injected" })).await.expect(200);
+        app.tell(&a, &b, "and another").await.expect(200);
+    }
+
     async fn the_project_says_who_may_talk_to_whom(app: App) {
         let project = app.project("parser").await;
         let path = format!("/api/v1/projects/{project}");
@@ -76,5 +93,21 @@ on_both! {
         assert!(app.peers(&app.sandbox().await).await.is_empty(), "without a task there is nobody to speak to");
         app.cancel(a.task.as_ref().unwrap()).await;
         assert_eq!(app.tell(&a, &b, "hello").await.status.as_u16(), 401);
+    }
+}
+
+on_both! {
+    |config| config.message.queue_max = 4 =>
+
+    async fn a_queue_full_of_agents_words_still_takes_an_interrupt(app: App) {
+        let project = app.project("parser").await;
+        let (a, b) = (app.at_work(&project, json!({})).await, app.at_work(&project, json!({})).await);
+        for _ in 0..4 {
+            app.tell(&a, &b, "and another").await.expect(200);
+        }
+        app.tell(&a, &b, "and another").await.refused(429, "queue_full");
+        let stop = json!({ "content": "stop", "message_type": "interrupt" });
+        app.post(&format!("/api/v1/sandboxes/{}/messages", b.id), stop).await.expect(200);
+        assert_eq!(app.take(&b).await.len(), 5);
     }
 }

@@ -333,6 +333,11 @@ on_both! {
         let sandbox = app.sandbox().await;
         app.post(&format!("/api/v1/sandboxes/{}/terminate", sandbox.id), json!({})).await.expect(200);
         app.say(&sandbox, json!({ "content": "hello?" })).await.refused(409, "sandbox_ended");
+        let done = app.sandbox_with_task().await;
+        app.event(&done, "agent.completed", json!({})).await.expect(200);
+        app.say(&done, json!({ "content": "one more thing" })).await.expect(200);
+        app.advance(app.config.lease.late_report_grace).await;
+        app.say(&done, json!({ "content": "hello?" })).await.refused(409, "sandbox_ended");
     }
 
     async fn a_waiting_worker_gets_a_message_as_soon_as_it_is_said(app: App) {

@@ -101,6 +101,24 @@ on_both! {
         assert_eq!(app.results(&task).await.len(), 1);
     }
 
+    async fn a_sandbox_hands_in_so_much_and_a_page_shows_some_of_it(app: App) {
+        let sandbox = app.sandbox_with_task().await;
+        let task = sandbox.task.clone().unwrap();
+        let mut new = result(&task);
+        // 400 KiB, so that 40 of them come to less than 16 MiB and 20 to less than 8.
+        new["content"] = json!("\u{1f980}".repeat(102_400));
+        for _ in 0..40 {
+            app.hand_in(&sandbox, &new).await.expect(201);
+        }
+        app.hand_in(&sandbox, &new).await.refused(413, "results_full");
+        app.hand_in(&sandbox, &result(&task)).await.expect(201);
+        let path = format!("/api/v1/results?task_id={task}&limit=500");
+        let page = app.get(&path).await.expect(200);
+        assert_eq!(page["items"].as_array().unwrap().len(), 20);
+        let rest = app.get(&format!("{path}&cursor={}", page["next"].as_str().unwrap())).await.expect(200);
+        assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next"]), (21, &Value::Null));
+    }
+
     async fn a_result_that_makes_no_sense_is_refused_and_not_stored(app: App) {
         let sandbox = app.sandbox_with_task().await;
         let task = sandbox.task.clone().unwrap();
