@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Admin, Caller, Operator},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::ApiResult,
@@ -39,8 +39,8 @@ fn done(action: Action) -> Done {
 /// Cancel a task, so that it can be taken back
 #[utoipa::path(post, path = "/api/v1/guardian/intervention/cancel-task", request_body = CancelTask,
     responses((status = 201, body = Action)), tag = "guardian")]
-async fn cancel_task(State(api): State<Api>, who: Caller, Json(new): Json<CancelTask>) -> Done {
-    let action = api.store.action_cancel(who.operator()?, new).await?;
+async fn cancel_task(State(api): State<Api>, who: Operator, Json(new): Json<CancelTask>) -> Done {
+    let action = api.store.action_cancel(who.name(), new).await?;
     api.gate.doubt_all();
     done(action)
 }
@@ -48,8 +48,8 @@ async fn cancel_task(State(api): State<Api>, who: Caller, Json(new): Json<Cancel
 /// Override the priority of a task
 #[utoipa::path(post, path = "/api/v1/guardian/intervention/override-priority", request_body = OverridePriority,
     responses((status = 201, body = Action)), tag = "guardian")]
-async fn override_priority(State(api): State<Api>, who: Caller, Json(new): Json<OverridePriority>) -> Done {
-    done(api.store.action_prioritise(who.operator()?, new).await?)
+async fn override_priority(State(api): State<Api>, who: Operator, Json(new): Json<OverridePriority>) -> Done {
+    done(api.store.action_prioritise(who.name(), new).await?)
 }
 
 /// Move places for sandboxes from one project to another
@@ -57,8 +57,8 @@ async fn override_priority(State(api): State<Api>, who: Caller, Json(new): Json<
 /// It changes the limits of both, which needs the role admin.
 #[utoipa::path(post, path = "/api/v1/guardian/intervention/reallocate", request_body = Reallocate,
     responses((status = 201, body = Action)), tag = "guardian")]
-async fn reallocate(State(api): State<Api>, who: Caller, Json(new): Json<Reallocate>) -> Done {
-    let action = api.store.action_reallocate(who.admin()?, new).await?;
+async fn reallocate(State(api): State<Api>, who: Admin, Json(new): Json<Reallocate>) -> Done {
+    let action = api.store.action_reallocate(who.name(), new).await?;
     api.wake.notify_one();
     done(action)
 }
@@ -66,15 +66,15 @@ async fn reallocate(State(api): State<Api>, who: Caller, Json(new): Json<Realloc
 /// Pause a project, whose tasks then wait, or a sandbox, whose agent then halts
 #[utoipa::path(post, path = "/api/v1/guardian/intervention/pause", request_body = PauseOrResume,
     responses((status = 201, body = Action)), tag = "guardian")]
-async fn pause(State(api): State<Api>, who: Caller, Json(new): Json<PauseOrResume>) -> Done {
-    done(api.store.action_pause(who.operator()?, new).await?)
+async fn pause(State(api): State<Api>, who: Operator, Json(new): Json<PauseOrResume>) -> Done {
+    done(api.store.action_pause(who.name(), new).await?)
 }
 
 /// Let a paused project or sandbox go on
 #[utoipa::path(post, path = "/api/v1/guardian/intervention/resume", request_body = PauseOrResume,
     responses((status = 201, body = Action)), tag = "guardian")]
-async fn resume(State(api): State<Api>, who: Caller, Json(new): Json<PauseOrResume>) -> Done {
-    let action = api.store.action_resume(who.operator()?, new).await?;
+async fn resume(State(api): State<Api>, who: Operator, Json(new): Json<PauseOrResume>) -> Done {
+    let action = api.store.action_resume(who.name(), new).await?;
     api.wake.notify_one();
     done(action)
 }

@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::Admin,
     extract::Query,
     page::{self, Paging},
     problem::ApiResult,
@@ -38,11 +38,10 @@ struct AuditQuery {
 #[utoipa::path(get, path = "/api/v1/audit", params(AuditQuery, Paging), responses((status = 200, body = Page<AuditEntry>)), tag = "audit")]
 async fn list_audit(
     State(api): State<Api>,
-    who: Caller,
+    _: Admin,
     Query(query): Query<AuditQuery>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<AuditEntry>>> {
-    who.admin()?;
     let limit = paging.limit()?;
     let AuditQuery { actor, action, entity_type, entity_id } = query;
     let filter = AuditFilter { actor, action, entity_type, entity_id };
@@ -52,7 +51,6 @@ async fn list_audit(
 
 /// Follow the chain of hashes from its first line
 #[utoipa::path(get, path = "/api/v1/audit/verify", responses((status = 200, body = AuditVerdict)), tag = "audit")]
-async fn verify_audit(State(api): State<Api>, who: Caller) -> ApiResult<Answer<AuditVerdict>> {
-    who.admin()?;
+async fn verify_audit(State(api): State<Api>, _: Admin) -> ApiResult<Answer<AuditVerdict>> {
     Ok(Answer(api.store.audit_verify().await?))
 }

@@ -1,6 +1,6 @@
 //! Who calls, and what that allows.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use axum::{
     extract::FromRequestParts,
@@ -130,6 +130,34 @@ impl Caller {
         }
     }
 }
+
+/// A caller who is known to have the role before the body of the request is read, let alone parsed.
+macro_rules! with_role {
+    ($name:ident, $role:ident) => {
+        pub struct $name(Caller);
+
+        impl FromRequestParts<Api> for $name {
+            type Rejection = ApiError;
+
+            async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+                let who = Caller::from_request_parts(parts, api).await?;
+                who.$role()?;
+                Ok(Self(who))
+            }
+        }
+
+        impl Deref for $name {
+            type Target = Caller;
+
+            fn deref(&self) -> &Caller {
+                &self.0
+            }
+        }
+    };
+}
+
+with_role!(Operator, operator);
+with_role!(Admin, admin);
 
 /// What a request shows to prove who sent it. A cookie counts only where nothing else is shown.
 #[derive(Clone)]

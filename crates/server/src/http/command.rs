@@ -10,7 +10,7 @@ use omoi_protocol::{
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Operator},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::ApiResult,
@@ -28,11 +28,11 @@ pub fn routes() -> Routes {
     responses((status = 202, body = Command)), tag = "sandboxes")]
 async fn run(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SandboxId>,
     Json(new): Json<NewCommand>,
 ) -> ApiResult<(StatusCode, Answer<Command>)> {
-    let command = api.store.command_create(who.operator()?, &id, new).await?;
+    let command = api.store.command_create(who.name(), &id, new).await?;
     api.wake.notify_one();
     Ok((StatusCode::ACCEPTED, Answer(command)))
 }

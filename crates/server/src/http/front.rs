@@ -21,6 +21,8 @@ use super::{
 
 /// Headers that an answer gets here, and a few more.
 const HEADERS: usize = 12;
+/// A year, and for this name alone: others of its domain are not ours.
+const HTTPS_ALONE: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 pub async fn front(State(api): State<Api>, request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -41,6 +43,9 @@ pub async fn front(State(api): State<Api>, request: Request, next: Next) -> Resp
     }
     let status = response.status();
     harden(response.headers_mut(), &id);
+    if api.is_https {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, HTTPS_ALONE);
+    }
     if let Some(guest) = guest {
         guest.admit(response.headers_mut());
     }

@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Operator},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
@@ -136,11 +136,11 @@ async fn intervention(
     request_body = ApproveIntervention, responses((status = 200, body = GuardianIntervention)), tag = "guardian")]
 async fn approve(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<InterventionId>,
     Json(said): Json<ApproveIntervention>,
 ) -> ApiResult<Answer<GuardianIntervention>> {
-    Ok(Answer(api.store.intervention_approve(who.operator()?, &id, said.text).await?))
+    Ok(Answer(api.store.intervention_approve(who.name(), &id, said.text).await?))
 }
 
 /// Drop an intervention that was suggested
@@ -148,11 +148,11 @@ async fn approve(
     request_body = DismissIntervention, responses((status = 200, body = GuardianIntervention)), tag = "guardian")]
 async fn dismiss(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<InterventionId>,
     Json(said): Json<DismissIntervention>,
 ) -> ApiResult<Answer<GuardianIntervention>> {
-    Ok(Answer(api.store.intervention_dismiss(who.operator()?, &id, said.reason).await?))
+    Ok(Answer(api.store.intervention_dismiss(who.name(), &id, said.reason).await?))
 }
 
 /// Say something to the agent in the Guardian's place
@@ -160,11 +160,11 @@ async fn dismiss(
     responses((status = 201, body = GuardianIntervention)), tag = "guardian")]
 async fn nudge(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SandboxId>,
     Json(new): Json<NewNudge>,
 ) -> ApiResult<(StatusCode, Answer<GuardianIntervention>)> {
-    let made = api.store.intervention_nudge(who.operator()?, &id, new.text).await?;
+    let made = api.store.intervention_nudge(who.name(), &id, new.text).await?;
     Ok((StatusCode::CREATED, Answer(made)))
 }
 
@@ -191,10 +191,10 @@ async fn judgements(
     responses((status = 202, body = GuardianJudgement)), tag = "guardian")]
 async fn judge(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SandboxId>,
 ) -> ApiResult<(StatusCode, Answer<GuardianJudgement>)> {
-    let actor = who.operator()?;
+    let actor = who.name();
     if !api.judge.enabled {
         let detail =
             "this server asks no model for its opinion; set judge.enabled and judge.model to change that";

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Operator},
     extract::{Path, Query},
     page::{self, Paging},
     problem::ApiResult,
@@ -81,8 +81,8 @@ async fn anomalies(
     responses((status = 200, body = Anomaly)), tag = "monitor")]
 async fn acknowledge(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<AnomalyId>,
 ) -> ApiResult<Answer<Anomaly>> {
-    Ok(Answer(api.store.anomaly_acknowledge(who.operator()?, &id).await?))
+    Ok(Answer(api.store.anomaly_acknowledge(who.name(), &id).await?))
 }

@@ -18,7 +18,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Operator},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
@@ -79,10 +79,10 @@ async fn list(
 #[utoipa::path(post, path = "/api/v1/sandboxes", request_body = AttachSandbox, responses((status = 201, body = SandboxAttached)), tag = "sandboxes")]
 async fn attach(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Json(new): Json<AttachSandbox>,
 ) -> ApiResult<(StatusCode, Answer<SandboxAttached>)> {
-    let attached = api.store.sandbox_attach(who.operator()?, new).await?;
+    let attached = api.store.sandbox_attach(who.name(), new).await?;
     Ok((StatusCode::CREATED, Answer(attached)))
 }
 
@@ -94,11 +94,11 @@ async fn attach(
     responses((status = 202, body = Sandbox)), tag = "sandboxes")]
 async fn order(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(project): Path<ProjectId>,
     Json(new): Json<NewSandbox>,
 ) -> ApiResult<(StatusCode, Answer<Sandbox>)> {
-    let ordered = api.store.sandbox_order(who.operator()?, &project, new).await?;
+    let ordered = api.store.sandbox_order(who.name(), &project, new).await?;
     api.wake.notify_one();
     Ok((StatusCode::ACCEPTED, Answer(ordered)))
 }
@@ -216,11 +216,11 @@ async fn get_logs(
     responses((status = 200, body = Sandbox)), tag = "sandboxes")]
 async fn terminate(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SandboxId>,
     Json(why): Json<Reason>,
 ) -> ApiResult<Answer<Sandbox>> {
-    let ended = api.store.sandbox_terminate(who.operator()?, &id, why.reason).await?;
+    let ended = api.store.sandbox_terminate(who.name(), &id, why.reason).await?;
     api.gate.doubt_all();
     api.wake.notify_one();
     Ok(Answer(ended))
@@ -230,8 +230,8 @@ async fn terminate(
 ///
 /// Their work is kept. Whatever is beyond the limits of the configuration goes without anybody asking.
 #[utoipa::path(post, path = "/api/v1/sandboxes/prune", request_body = Prune, responses((status = 200, body = Pruned)), tag = "sandboxes")]
-async fn prune(State(api): State<Api>, who: Caller, Json(ask): Json<Prune>) -> ApiResult<Answer<Pruned>> {
-    let pruned = api.store.sandbox_prune(who.operator()?, ask).await?;
+async fn prune(State(api): State<Api>, who: Operator, Json(ask): Json<Prune>) -> ApiResult<Answer<Pruned>> {
+    let pruned = api.store.sandbox_prune(who.name(), ask).await?;
     api.wake.notify_one();
     Ok(Answer(pruned))
 }

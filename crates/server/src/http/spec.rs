@@ -19,7 +19,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Operator},
     check::Valid,
     extract::{Json, Path, Query},
     page::{self, Paging},
@@ -86,10 +86,10 @@ async fn list(
 #[utoipa::path(post, path = "/api/v1/specs", request_body = NewSpec, responses((status = 201, body = SpecDetail)), tag = "specs")]
 async fn create(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Json(new): Json<NewSpec>,
 ) -> ApiResult<(StatusCode, Answer<SpecDetail>)> {
-    Ok((StatusCode::CREATED, Answer(api.store.spec_create(who.operator()?, new).await?)))
+    Ok((StatusCode::CREATED, Answer(api.store.spec_create(who.name(), new).await?)))
 }
 
 /// Show a spec, with where each phase stands and what its tasks have become
@@ -110,21 +110,21 @@ async fn get_one(
     responses((status = 200, body = SpecDetail)), tag = "specs")]
 async fn update(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SpecId>,
     Json(patch): Json<SpecPatch>,
 ) -> ApiResult<Answer<SpecDetail>> {
-    Ok(Answer(api.store.spec_update(who.operator()?, &id, patch).await?))
+    Ok(Answer(api.store.spec_update(who.name(), &id, patch).await?))
 }
 
 /// Archive a spec; lists leave it out, and a patch of `archived` brings it back
 #[utoipa::path(post, path = "/api/v1/specs/{id}/archive", params(("id" = SpecId, Path)), responses((status = 200, body = SpecDetail)), tag = "specs")]
 async fn archive(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SpecId>,
 ) -> ApiResult<Answer<SpecDetail>> {
-    Ok(Answer(api.store.spec_archive(who.operator()?, &id).await?))
+    Ok(Answer(api.store.spec_archive(who.name(), &id).await?))
 }
 
 /// Execute a spec
@@ -135,11 +135,11 @@ async fn archive(
     responses((status = 202, body = SpecExecution), (status = 400, description = "It has no project")), tag = "specs")]
 async fn execute(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SpecId>,
     Json(asked): Json<ExecuteSpec>,
 ) -> ApiResult<(StatusCode, Answer<SpecExecution>)> {
-    let begun = api.store.spec_execute(who.operator()?, &id, asked).await.map_err(|error| match error {
+    let begun = api.store.spec_execute(who.name(), &id, asked).await.map_err(|error| match error {
         store::Error::Invalid { code: code @ "spec_without_project", detail } => {
             ApiError::new(StatusCode::BAD_REQUEST, code, detail)
         }
@@ -154,11 +154,11 @@ async fn execute(
     responses((status = 200, body = SpecDetail)), tag = "specs")]
 async fn approve(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SpecId>,
     Json(said): Json<ApprovePhase>,
 ) -> ApiResult<Answer<SpecDetail>> {
-    Ok(Answer(api.store.spec_approve(who.operator()?, &id, said).await?))
+    Ok(Answer(api.store.spec_approve(who.name(), &id, said).await?))
 }
 
 /// Have a phase done again, with a comment that its next attempt is told
@@ -166,11 +166,11 @@ async fn approve(
     responses((status = 200, body = SpecDetail)), tag = "specs")]
 async fn request_changes(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SpecId>,
     Json(said): Json<RequestChanges>,
 ) -> ApiResult<Answer<SpecDetail>> {
-    Ok(Answer(api.store.spec_request_changes(who.operator()?, &id, said).await?))
+    Ok(Answer(api.store.spec_request_changes(who.name(), &id, said).await?))
 }
 
 /// List every attempt at every phase
@@ -211,11 +211,11 @@ async fn phase(
     request_body = EditPhase, responses((status = 202, body = SpecDetail)), tag = "specs")]
 async fn edit_phase(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path((id, phase)): Path<(SpecId, SpecPhase)>,
     Json(said): Json<EditPhase>,
 ) -> ApiResult<(StatusCode, Answer<SpecDetail>)> {
-    let actor = who.operator()?;
+    let actor = who.name();
     shape_of(phase, &said.output)
         .map_err(|error| ApiError::invalid("output_malformed", error.to_string()))?;
     Ok((StatusCode::ACCEPTED, Answer(api.store.spec_phase_edit(actor, &id, phase, said).await?)))
@@ -260,10 +260,10 @@ async fn branch(
 #[utoipa::path(post, path = "/api/v1/specs/{id}/branch", params(("id" = SpecId, Path)), responses((status = 202, body = SpecDetail)), tag = "specs")]
 async fn make_branch(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SpecId>,
 ) -> ApiResult<(StatusCode, Answer<SpecDetail>)> {
-    Ok((StatusCode::ACCEPTED, Answer(api.store.spec_branch_want(who.operator()?, &id).await?)))
+    Ok((StatusCode::ACCEPTED, Answer(api.store.spec_branch_want(who.name(), &id).await?)))
 }
 
 /// List tasks of a spec that may exist already
@@ -284,11 +284,11 @@ async fn duplicates(
     responses((status = 200, body = SpecDetail)), tag = "specs")]
 async fn decide_duplicate(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<SpecId>,
     Json(said): Json<DecideDuplicate>,
 ) -> ApiResult<Answer<SpecDetail>> {
-    Ok(Answer(api.store.spec_duplicate_decide(who.operator()?, &id, said).await?))
+    Ok(Answer(api.store.spec_duplicate_decide(who.name(), &id, said).await?))
 }
 
 /// Show which phases of a project's specs wait for a person
@@ -309,11 +309,11 @@ async fn gates(
     responses((status = 200, body = SpecGates)), tag = "specs")]
 async fn set_gates(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<ProjectId>,
     Json(said): Json<SetSpecGates>,
 ) -> ApiResult<Answer<SpecGates>> {
-    Ok(Answer(api.store.project_set_gates(who.operator()?, &id, said).await?))
+    Ok(Answer(api.store.project_set_gates(who.name(), &id, said).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -356,10 +356,10 @@ async fn export(
 #[utoipa::path(post, path = "/api/v1/specs/import", request_body = ImportSpec, responses((status = 201, body = SpecDetail)), tag = "specs")]
 async fn import(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Json(asked): Json<ImportSpec>,
 ) -> ApiResult<(StatusCode, Answer<SpecDetail>)> {
-    let actor = who.operator()?;
+    let actor = who.name();
     let project = api.store.project_get(&asked.project_id).await?;
     let (commit, known) = api.files(&project).await?;
     let ImportSpec { project_id, title, files } = asked;

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Operator},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
@@ -75,10 +75,10 @@ async fn list(
 #[utoipa::path(post, path = "/api/v1/tasks", request_body = NewTask, responses((status = 201, body = Task)), tag = "tasks")]
 async fn create(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Json(new): Json<NewTask>,
 ) -> ApiResult<(StatusCode, Answer<Task>)> {
-    Ok((StatusCode::CREATED, Answer(api.store.task_create(who.operator()?, new).await?)))
+    Ok((StatusCode::CREATED, Answer(api.store.task_create(who.name(), new).await?)))
 }
 
 /// Create tasks that depend on each other, all or none
@@ -88,10 +88,10 @@ async fn create(
     responses((status = 201, body = TaskBatch), (status = 200, body = TaskBatch, description = "Made before")), tag = "tasks")]
 async fn create_batch(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Json(new): Json<NewTaskBatch>,
 ) -> ApiResult<(StatusCode, Answer<TaskBatch>)> {
-    Ok(match api.store.batch_create(who.operator()?, new).await? {
+    Ok(match api.store.batch_create(who.name(), new).await? {
         BatchMade::Now(batch) => {
             api.wake.notify_one();
             (StatusCode::CREATED, Answer(batch))
@@ -124,11 +124,11 @@ async fn evidence(
     responses((status = 200, body = Task)), tag = "tasks")]
 async fn update(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<TaskId>,
     Json(patch): Json<TaskPatch>,
 ) -> ApiResult<Answer<Task>> {
-    Ok(Answer(api.store.task_update(who.operator()?, &id, patch).await?))
+    Ok(Answer(api.store.task_update(who.name(), &id, patch).await?))
 }
 
 /// Cancel a task, and end the sandbox that holds it
@@ -136,19 +136,19 @@ async fn update(
     responses((status = 200, body = Task)), tag = "tasks")]
 async fn cancel(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<TaskId>,
     Json(why): Json<Reason>,
 ) -> ApiResult<Answer<Task>> {
-    let task = api.store.task_cancel(who.operator()?, &id, why.reason).await?;
+    let task = api.store.task_cancel(who.name(), &id, why.reason).await?;
     api.gate.doubt_all();
     Ok(Answer(task))
 }
 
 /// Offer a failed or cancelled task again
 #[utoipa::path(post, path = "/api/v1/tasks/{id}/retry", params(("id" = TaskId, Path)), responses((status = 200, body = Task)), tag = "tasks")]
-async fn retry(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> ApiResult<Answer<Task>> {
-    Ok(Answer(api.store.task_retry(who.operator()?, &id).await?))
+async fn retry(State(api): State<Api>, who: Operator, Path(id): Path<TaskId>) -> ApiResult<Answer<Task>> {
+    Ok(Answer(api.store.task_retry(who.name(), &id).await?))
 }
 
 /// Start a pending task
@@ -159,11 +159,11 @@ async fn retry(State(api): State<Api>, who: Caller, Path(id): Path<TaskId>) -> A
     responses((status = 202, body = Sandbox)), tag = "tasks")]
 async fn start(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<TaskId>,
     Json(wish): Json<NewSandbox>,
 ) -> ApiResult<(StatusCode, Answer<Sandbox>)> {
-    let actor = who.operator()?;
+    let actor = who.name();
     if wish.task_id.as_ref().is_some_and(|named| *named != id) {
         return Err(ApiError::invalid("validation_failed", format!("task_id names another task than {id}")));
     }
@@ -177,11 +177,11 @@ async fn start(
     responses((status = 200, body = TimeoutStatus)), tag = "tasks")]
 async fn set_timeout(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<TaskId>,
     Json(set): Json<SetTimeout>,
 ) -> ApiResult<Answer<TimeoutStatus>> {
-    Ok(Answer(api.store.task_set_timeout(who.operator()?, &id, set).await?))
+    Ok(Answer(api.store.task_set_timeout(who.name(), &id, set).await?))
 }
 
 /// Show how much of its time a task has used
@@ -213,11 +213,11 @@ async fn dependencies(
     responses((status = 200, body = Dependencies)), tag = "tasks")]
 async fn add_dependencies(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<TaskId>,
     Json(list): Json<DependencyList>,
 ) -> ApiResult<Answer<Dependencies>> {
-    Ok(Answer(api.store.dependency_add(who.operator()?, &id, list.depends_on).await?))
+    Ok(Answer(api.store.dependency_add(who.name(), &id, list.depends_on).await?))
 }
 
 /// Replace all dependencies
@@ -225,11 +225,11 @@ async fn add_dependencies(
     responses((status = 200, body = Dependencies)), tag = "tasks")]
 async fn replace_dependencies(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path(id): Path<TaskId>,
     Json(list): Json<DependencyList>,
 ) -> ApiResult<Answer<Dependencies>> {
-    Ok(Answer(api.store.dependency_replace(who.operator()?, &id, list.depends_on).await?))
+    Ok(Answer(api.store.dependency_replace(who.name(), &id, list.depends_on).await?))
 }
 
 /// Remove one dependency
@@ -237,10 +237,10 @@ async fn replace_dependencies(
     responses((status = 200, body = Dependencies)), tag = "tasks")]
 async fn remove_dependency(
     State(api): State<Api>,
-    who: Caller,
+    who: Operator,
     Path((id, other)): Path<(TaskId, TaskId)>,
 ) -> ApiResult<Answer<Dependencies>> {
-    Ok(Answer(api.store.dependency_remove(who.operator()?, &id, other).await?))
+    Ok(Answer(api.store.dependency_remove(who.name(), &id, other).await?))
 }
 
 #[derive(Debug, Serialize, ToSchema)]

@@ -232,6 +232,7 @@ on_both! {
             ] {
                 assert_eq!(answer.headers[header], value, "{header} of {}", answer.status);
             }
+            assert!(!answer.headers.contains_key("strict-transport-security"), "it is reached by http");
             assert_eq!(answer.headers["x-request-id"].len(), 8, "a short name is made up");
             if answer.status == 401 {
                 assert_eq!(answer.headers["www-authenticate"], "Bearer");

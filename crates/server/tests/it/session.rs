@@ -325,5 +325,6 @@ on_both! {
     async fn a_server_that_is_reached_by_https_sends_its_cookie_no_other_way(app: App) {
         let signed_in = app.sign_in(&app.token).await;
         assert!(signed_in.headers["set-cookie"].to_str().unwrap().ends_with("; Secure"));
+        assert_eq!(signed_in.headers["strict-transport-security"], "max-age=31536000");
     }
 }
