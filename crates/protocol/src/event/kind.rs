@@ -328,21 +328,29 @@ pub fn is_heartbeat(event_type: &str) -> bool {
 
 /// What the server alone tells: whole types, and beginnings of types that end with a dot. A worker's word for it would be
 /// taken for the server's.
-pub const RESERVED: [&str; 7] = [
+pub const RESERVED: [&str; 12] = [
     "budget.exceeded",
     "conductor.",
     "egress.denied",
     "git.push",
     "guardian.",
     "model.call",
+    "sandbox.completed",
+    "sandbox.failed",
+    "sandbox.lost",
+    "sandbox.spawned",
+    "sandbox.terminated",
     "spec.eval_result",
 ];
 
+/// Beside the list, whatever is in capitals: live viewers know a worker's events by a prefix in front of their type, and
+/// `ENDED` would be announced as the server's own `SANDBOX_ENDED`.
 pub fn is_reserved(event_type: &str) -> bool {
-    RESERVED.iter().any(|word| match word.ends_with('.') {
+    let is_told = RESERVED.iter().any(|word| match word.ends_with('.') {
         true => event_type.starts_with(word),
         false => event_type == *word,
-    })
+    });
+    is_told || event_type.contains(char::is_uppercase) && !event_type.contains(char::is_lowercase)
 }
 
 /// Whether it is taken from a sandbox that has no more room for events: it shows that the worker lives, or how the

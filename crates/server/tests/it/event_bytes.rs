@@ -105,7 +105,7 @@ on_both! {
         let sandbox = app.sandbox().await;
         for kind in [
             "budget.exceeded", "conductor.conflict.found", "egress.denied", "git.push", "guardian.finding", "model.call",
-            "spec.eval_result",
+            "spec.eval_result", "sandbox.terminated", "MESSAGE_QUEUED", "SANDBOX_ENDED",
         ] {
             app.event(&sandbox, kind, json!({})).await.refused(422, "reserved_event_type");
             let batch = json!({ "events": [{ "event_type": "agent.waiting" }, { "event_type": kind }] });
@@ -114,7 +114,7 @@ on_both! {
         let body = json!({ "event_type": "agent.waiting", "source": "system" });
         app.post_as(&sandbox, "/events", body).await.refused(422, "reserved_event_source");
         assert_eq!(app.event_count(&sandbox).await, 0);
-        for kind in ["sandbox.preserved", "spec.phase_completed", "command.output", "model.called", "conductor"] {
+        for kind in ["sandbox.preserved", "spec.phase_completed", "command.output", "model.called", "conductor", "heartbeat", "Étape", "事件"] {
             app.event(&sandbox, kind, json!({})).await.expect(200);
         }
     }

@@ -118,7 +118,7 @@ function useHomeStream(hear: (event: LiveEvent) => boolean) {
 }
 
 /** A sandbox is a running one from its first word on. */
-const CHANGES_LISTS = ['SANDBOX_sandbox.spawned', 'SANDBOX_agent.started', 'SANDBOX_agent.completed']
+const CHANGES_LISTS = ['SANDBOX_agent.started', 'SANDBOX_agent.completed']
 
 function titleOf(sandbox: Sandbox, tasks: { sandbox_id?: string | null; title: string }[]): string | undefined {
   return tasks.find((task) => task.sandbox_id === sandbox.id)?.title

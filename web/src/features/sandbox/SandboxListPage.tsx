@@ -28,7 +28,7 @@ const CHANGES = {
     ...HEARTBEATS,
     'SANDBOX_ATTACHED',
     'SANDBOX_ENDED',
-    'SANDBOX_sandbox.spawned',
+    'SANDBOX_SPAWNED',
     'SANDBOX_sandbox.booting',
     'SANDBOX_agent.started',
     'TASK_ASSIGNED',
