@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Advance, Conductor, Defaults, Diagnose, Dispatch, Fetch, Guardian, Judge, Monitor, Parts, Places,
+    Advance, Conductor, Defaults, Diagnose, Dispatch, Fetch, Guardian, Judge, Monitor, Node, Parts, Places,
     Supervise, every::every, overlaps, upkeep::attend,
 };
 use crate::{
@@ -31,6 +31,7 @@ const SWEEP_PERIOD: Duration = Duration::from_secs(60);
 /// None of them waits for another.
 pub struct Loops {
     store: Store,
+    node: Node,
     dispatch: Dispatch,
     fetch: Fetch,
     advance: Advance,
@@ -82,11 +83,13 @@ impl Loops {
             let guardian = if config.judge.enabled { plain.with_judge() } else { plain };
             (config.guardian.period, guardian)
         });
-        let judge = config.judge.enabled.then(|| Judge::new(store.clone(), clock, node, calls, config.judge));
+        let judge =
+            config.judge.enabled.then(|| Judge::new(store.clone(), clock, node.clone(), calls, config.judge));
         let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
         let places = Places::new(parts, defaults, tracker);
         Self {
             store,
+            node,
             dispatch,
             fetch,
             advance,
@@ -104,6 +107,7 @@ impl Loops {
     pub fn start(self, tracker: &TaskTracker, stop: &CancellationToken) {
         let Self {
             store,
+            node,
             dispatch,
             fetch,
             advance,
@@ -125,8 +129,8 @@ impl Loops {
             "upkeep",
             UPKEEP_PERIOD,
             never(),
-            store,
-            |store: Store| async move { attend(&store).await },
+            (store, node),
+            |(store, node): (Store, Node)| async move { attend(&store, node.name()).await },
         );
         run.every("dispatch", DISPATCH_PERIOD, wakes.dispatch, dispatch, |it: Dispatch| async move {
             it.tick().await

@@ -17,8 +17,8 @@ pub struct Report {
 }
 
 /// Upkeep as its loop runs it: where nobody looked for a while, leases begin anew before any of them ends.
-pub async fn attend(store: &Store) -> Result<Report, Error> {
-    let leases_resumed = store.lease_resume().await?;
+pub async fn attend(store: &Store, node: &str) -> Result<Report, Error> {
+    let leases_resumed = store.lease_resume(node).await?;
     Ok(Report { leases_resumed, ..upkeep(store).await? })
 }
 

@@ -10,20 +10,22 @@ use super::{
 };
 use crate::domain::lease;
 
-/// When somebody last looked.
+/// When a node last looked. Each has a mark of its own, since a time is compared with the clock that told it: two whose
+/// clocks differ would otherwise each take the other's mark for an absence, and no lease would ever end.
 const LOOKED: &str = "leases_looked_after";
 
 impl Store {
-    /// Notes that leases are looked after. After an absence each live sandbox has its lease anew, and a quiet one as long
-    /// to stir as if it had just been at work. Says how many.
-    pub async fn lease_resume(&self) -> Result<usize, Error> {
+    /// Notes that this node looks after leases. After an absence each live sandbox has its lease anew, a quiet one as long
+    /// to stir as if it had just been at work, and what a task has of time is not counted on meanwhile. Says how many.
+    pub async fn lease_resume(&self, node: &str) -> Result<usize, Error> {
+        let name = format!("{LOOKED}:{node}");
         self.write(async move |tx| {
             let (now, lease) = (tx.now, tx.rules.lease_duration);
-            let looked = marked(tx, LOOKED).await?.and_then(|at| Timestamp::from_microsecond(at).ok());
+            let looked = marked(tx, &name).await?.and_then(|at| Timestamp::from_microsecond(at).ok());
             let absent = lease::was_absent(looked, now, lease);
             // Written seldom: an idle server leaves its disk alone.
             if absent || looked.is_none_or(|at| at > now || at < now - lease::absence(lease) / 3) {
-                mark(tx, LOOKED, now.as_microsecond()).await?;
+                mark(tx, &name, now.as_microsecond()).await?;
             }
             if !absent {
                 return Ok(0);
@@ -33,6 +35,12 @@ impl Store {
                        CASE WHEN lease_expires_at > $2 THEN lease_expires_at ELSE $2 END WHERE live = 1";
             if !rows.is_empty() {
                 tx.execute(sql, params![now, now + lease]).await?;
+            }
+            if let Some(looked) = looked {
+                let away = now.as_microsecond() - looked.as_microsecond();
+                let sql = "UPDATE tasks SET started_at = started_at + $1 WHERE status = 'running' \
+                           AND timeout_seconds IS NOT NULL AND started_at + timeout_seconds * 1000000 > $2";
+                tx.execute(sql, params![away, looked]).await?;
             }
             Ok(rows.len())
         })

@@ -59,10 +59,10 @@ on_both! {
 
     async fn what_nobody_could_hear_while_the_server_was_away_is_not_lost(app: App) {
         let (task, sandbox) = app.under_way(json!({})).await;
-        orchestrator::attend(app.store()).await.unwrap();
+        orchestrator::attend(app.store(), "here").await.unwrap();
         // Down, asleep, or without its database: nobody looked.
         app.clock.advance(jiff::SignedDuration::from_mins(20));
-        let back = orchestrator::attend(app.store()).await.unwrap();
+        let back = orchestrator::attend(app.store(), "here").await.unwrap();
         assert_eq!((back.leases_resumed, back.leases_expired), (1, 0));
         assert_eq!(app.show(&task).await["status"], "running");
 
@@ -70,9 +70,39 @@ on_both! {
         app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
         for _ in 0..4 {
             app.clock.advance(jiff::SignedDuration::try_from(LEASE / 4).unwrap());
-            assert_eq!(orchestrator::attend(app.store()).await.unwrap().leases_resumed, 0);
+            assert_eq!(orchestrator::attend(app.store(), "here").await.unwrap().leases_resumed, 0);
         }
         assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], "lease_expired");
+    }
+
+    async fn a_lease_runs_out_although_the_clocks_of_two_servers_differ(app: App) {
+        let (_, sandbox) = app.under_way(json!({})).await;
+        let (ahead, step) = (jiff::SignedDuration::from_mins(1), jiff::SignedDuration::try_from(LEASE / 8).unwrap());
+        let look = async |node| orchestrator::attend(app.store(), node).await.unwrap().leases_resumed;
+        assert_eq!(look("behind").await, 1, "it looks for the first time");
+        app.clock.advance(ahead);
+        assert_eq!(look("ahead").await, 1);
+        for _ in 0..8 {
+            app.clock.advance(step - ahead);
+            assert_eq!(look("behind").await, 0);
+            app.clock.advance(ahead);
+            assert_eq!(look("ahead").await, 0);
+        }
+        assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], "lease_expired");
+    }
+
+    async fn time_in_which_nobody_looked_is_not_counted_against_a_task(app: App) {
+        let (task, sandbox) = app.under_way(json!({ "timeout_seconds": 1800 })).await;
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        app.clock.advance(jiff::SignedDuration::from_hours(8));
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        assert_eq!(app.show(&task).await["status"], "running", "the machine was asleep, and the task with it");
+        for _ in 0..120 {
+            app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
+            app.clock.advance(jiff::SignedDuration::from_secs(15));
+            orchestrator::attend(app.store(), "here").await.unwrap();
+        }
+        assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], "timed_out");
     }
 
     async fn a_lease_lasts_to_its_last_moment_and_no_longer(app: App) {

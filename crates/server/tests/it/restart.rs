@@ -126,12 +126,12 @@ restarted_on_both! {
         let talking = app.sandbox_with_task().await;
         app.clock.advance((LEASE + SECOND).try_into().unwrap());
         app.restart().await;
-        orchestrator::attend(app.store()).await.unwrap();
+        orchestrator::attend(app.store(), "here").await.unwrap();
         assert_eq!(app.task_status(silent.task.as_ref().unwrap()).await, "assigned", "it could not be heard");
         for _ in 0..4 {
             app.event(&talking, "agent.heartbeat", json!({})).await.expect(200);
             app.clock.advance((LEASE / 4).try_into().unwrap());
-            orchestrator::attend(app.store()).await.unwrap();
+            orchestrator::attend(app.store(), "here").await.unwrap();
         }
         assert_eq!(app.task_status(silent.task.as_ref().unwrap()).await, "pending");
         assert_eq!(app.task_status(talking.task.as_ref().unwrap()).await, "assigned", "it had only to speak");
