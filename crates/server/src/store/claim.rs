@@ -34,7 +34,7 @@ const CLAIMABLE: &str =
 pub(super) const OPEN: &str =
     "p.archived = 0 AND p.paused = 0 AND p.live_sandboxes < COALESCE(p.max_concurrent, $1)";
 /// What names the branch of a task besides the task itself.
-pub(super) const TICKET_COLUMNS: &str = "k.number, k.ticket_type";
+pub(super) const TICKET_COLUMNS: &str = "k.number, k.ticket_type, k.priority AS ticket_priority";
 pub(super) const TICKET: &str = "LEFT JOIN tickets k ON k.id = t.ticket_id";
 /// Tasks near their deadline that one claim looks at.
 pub(super) const NEAR_DEADLINE_MAX: usize = 50;
@@ -167,7 +167,12 @@ async fn branch_of(tx: &mut Tx, id: &TaskId, row: &Row) -> Result<String, Error>
         Some(number) => Label::Ticket(number),
         None => Label::Task(short),
     };
-    let name = branch::name(kind, row.parse::<Priority>("priority")?, label, &row.get::<String>("title")?);
+    // How urgent a bug is, its ticket says; a part of the work may have its own place in the queue.
+    let priority = match row.parse_opt("ticket_priority")? {
+        Some(priority) => priority,
+        None => row.parse::<Priority>("priority")?,
+    };
+    let name = branch::name(kind, priority, label, &row.get::<String>("title")?);
     if matches!(label, Label::Task(_)) {
         // Named by its own id, it has no namesakes.
         return Ok(name);

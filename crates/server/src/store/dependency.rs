@@ -1,7 +1,7 @@
 //! Dependencies: which task waits for which. A task keeps the number of those it still waits for, so that readiness
 //! is a column and not a search.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use omoi_protocol::{TaskId, task::Dependencies};
 use serde_json::{Value as Json, json};
@@ -17,6 +17,9 @@ use crate::domain::{commit::Work, graph, task::TaskEvent};
 const UNMET: &str = "(SELECT count(*) FROM dependencies d JOIN tasks u ON u.id = d.depends_on \
     WHERE d.task_id = tasks.id AND NOT (u.status = 'completed' \
     OR (tasks.dependency_policy = 'skip' AND u.status IN ('failed', 'cancelled'))))";
+
+/// How many tasks one question names.
+const COUNTED_PART: usize = 500;
 
 impl Store {
     pub async fn dependency_get(&self, id: &TaskId) -> Result<Dependencies, Error> {
@@ -200,18 +203,19 @@ pub(super) async fn release(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
 /// A task failed or was cancelled: what waits for it follows its own policy, and so on along the chain. That is walked
 /// with a queue, since a chain may be longer than the stack is deep.
 pub(super) async fn settle(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
-    let mut over = VecDeque::from([id.clone()]);
+    let (mut over, mut failed) = (VecDeque::from([id.clone()]), Vec::new());
     while let Some(id) = over.pop_front() {
         release(tx, &id).await?;
         let sql = "SELECT t.id FROM dependencies d JOIN tasks t ON t.id = d.task_id \
                    WHERE d.depends_on = $1 AND t.status = 'pending' AND t.dependency_policy = 'fail' ORDER BY t.id";
         for dependant in ids(&tx.query(sql, params![&id]).await?)? {
             if fail(tx, &dependant, &id).await? {
+                failed.push(dependant.clone());
                 over.push_back(dependant);
             }
         }
     }
-    Ok(())
+    recount_of_dependencies(tx, &failed).await
 }
 
 /// Among pending tasks, those that wait for what is over already without being completed, and are to fail then.
@@ -224,6 +228,7 @@ pub(super) async fn fail_doomed(tx: &mut Tx, among: &[TaskId]) -> Result<(), Err
     for row in tx.query(sql, params![names]).await? {
         let (doomed, because): (TaskId, TaskId) = (row.parse("id")?, row.parse("depends_on")?);
         if fail(tx, &doomed, &because).await? {
+            recount_of_dependencies(tx, std::slice::from_ref(&doomed)).await?;
             settle(tx, &doomed).await?;
         }
     }
@@ -252,10 +257,15 @@ pub(super) async fn recount_waiting(tx: &mut Tx, id: &TaskId) -> Result<(), Erro
     Ok(())
 }
 
-/// The tasks this one depends on have a pending dependant more or less.
-pub(super) async fn recount_of_dependencies(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
-    let rows = tx.query("SELECT depends_on AS id FROM dependencies WHERE task_id = $1", params![id]).await?;
-    recount_dependants(tx, &ids(&rows)?).await
+/// The tasks that these depend on have pending dependants more or less.
+pub(super) async fn recount_of_dependencies(tx: &mut Tx, of: &[TaskId]) -> Result<(), Error> {
+    let mut touched = BTreeSet::new();
+    for part in of.chunks(COUNTED_PART) {
+        let names: Vec<String> = part.iter().map(ToString::to_string).collect();
+        let sql = "SELECT DISTINCT depends_on AS id FROM dependencies WHERE task_id = ANY($1)";
+        touched.extend(ids(&tx.query(sql, params![names]).await?)?);
+    }
+    recount_dependants(tx, &touched.into_iter().collect::<Vec<_>>()).await
 }
 
 pub(super) async fn recount_dependants(tx: &mut Tx, tasks: &[TaskId]) -> Result<(), Error> {

@@ -41,12 +41,15 @@ impl Store {
     /// Tickets that may be stuck: something failed a while ago, and nothing is known of it yet.
     pub async fn diagnosis_due(&self, limit: usize) -> Result<Vec<TicketId>, Error> {
         self.read(async move |tx| {
+            // Those that somebody works on, or that have been looked at often enough, would stand before all others for a day.
             let sql = "SELECT DISTINCT t.ticket_id AS id FROM tasks t JOIN tickets k ON k.id = t.ticket_id \
                        WHERE t.status = 'failed' AND t.ticket_id IS NOT NULL AND t.updated_at > $1 AND t.updated_at <= $2 \
                        AND k.status NOT IN ('done', 'cancelled') AND NOT EXISTS (SELECT 1 FROM diagnostic_runs d \
-                       WHERE d.ticket_id = t.ticket_id AND (d.state = 'open' OR d.seen_at >= t.updated_at)) \
-                       ORDER BY id LIMIT $3";
-            let rows = tx.query(sql, params![tx.now - LOOK_BACK, tx.now - SETTLED, limit]).await?;
+                       WHERE d.ticket_id = t.ticket_id AND (d.state = 'open' OR d.seen_at >= t.updated_at OR d.number >= $3)) \
+                       AND NOT EXISTS (SELECT 1 FROM tasks b WHERE b.ticket_id = t.ticket_id \
+                       AND b.status IN ('assigned', 'running')) ORDER BY id LIMIT $4";
+            let since = tx.now - LOOK_BACK;
+            let rows = tx.query(sql, params![since, tx.now - SETTLED, RUNS_MAX, limit]).await?;
             rows.iter().map(|row| row.parse("id")).collect()
         })
         .await

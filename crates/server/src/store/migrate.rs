@@ -3,7 +3,7 @@
 
 use super::{
     Error, Tx,
-    postgres::{self, MIGRATION_LOCK},
+    postgres::{self, MIGRATION_LOCK, WRITE_LOCK},
     sqlite,
     tx::Conn,
     value::params,
@@ -33,12 +33,13 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (22, include_str!("migrations/0022_event_bytes.sql")),
     (23, include_str!("migrations/0023_bounds.sql")),
     (24, include_str!("migrations/0024_marks.sql")),
+    (25, include_str!("migrations/0025_lookup.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.
 pub(super) async fn run(tx: &mut Tx) -> Result<usize, Error> {
     match &mut tx.conn {
-        Conn::Sqlite(conn) => sqlite::batch(conn, "BEGIN EXCLUSIVE")?,
+        Conn::Sqlite(conn) => sqlite::patiently(conn, |conn| sqlite::batch(conn, "BEGIN EXCLUSIVE"))?,
         Conn::Postgres(conn) => {
             conn.batch(&format!("BEGIN; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")).await?;
         }
@@ -55,6 +56,10 @@ pub(super) async fn run(tx: &mut Tx) -> Result<usize, Error> {
 async fn pending(tx: &mut Tx) -> Result<usize, Error> {
     batch(tx, "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY)").await?;
     let missing = missing(tx).await?;
+    if let (false, Conn::Postgres(conn)) = (missing.is_empty(), &mut tx.conn) {
+        // No writer is half-way through tables that are about to change: it and the migration could wait for each other.
+        conn.batch(&format!("SELECT pg_advisory_xact_lock({WRITE_LOCK})")).await?;
+    }
     for (version, sql) in &missing {
         batch(tx, sql).await?;
         tx.execute("INSERT INTO schema_migrations (version) VALUES ($1)", params![*version]).await?;

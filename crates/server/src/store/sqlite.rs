@@ -17,6 +17,19 @@ const STATEMENTS_CACHED: usize = 256;
 /// half as much to flush.
 const PAGE_BYTES: u32 = 2048;
 
+/// For what waits for another process to change the schema, however long that takes.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+pub(super) fn patiently<T>(
+    conn: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, Error>,
+) -> Result<T, Error> {
+    conn.busy_timeout(PATIENCE).map_err(fault)?;
+    let done = work(conn);
+    conn.busy_timeout(BUSY_TIMEOUT).map_err(fault)?;
+    done
+}
+
 pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE

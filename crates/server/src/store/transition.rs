@@ -213,6 +213,8 @@ pub(super) async fn transition(
         | TaskEvent::Retried => (None, None),
     };
     note.end_reason = note.end_reason.or(why);
+    // Whoever fails a whole chain counts once, at its end.
+    let counts = event != TaskEvent::DependencyFailed;
     let (next, effects) = match stored.state.apply(event, tx.now) {
         Ok(moved) => moved,
         Err(refused) => return Ok(Err(refused)),
@@ -228,8 +230,8 @@ pub(super) async fn transition(
     for effect in effects {
         carry_out(tx, stored, effect, &note).await?;
     }
-    if old == TaskStatus::Pending || status == TaskStatus::Pending {
-        dependency::recount_of_dependencies(tx, &stored.id).await?;
+    if counts && (old == TaskStatus::Pending || status == TaskStatus::Pending) {
+        dependency::recount_of_dependencies(tx, std::slice::from_ref(&stored.id)).await?;
     }
     tx.tell(name_of(status), "task", stored.id.as_str(), &told(stored, old, status, &note));
     if let Some(ticket_id) = &stored.ticket_id {

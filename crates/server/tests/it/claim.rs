@@ -402,6 +402,18 @@ on_both! {
         }
     }
 
+    async fn a_bug_is_as_critical_as_its_ticket_says(app: App) {
+        let project = app.wide_project().await;
+        for (ticket, task, prefix) in [("CRITICAL", "LOW", "hotfix/"), ("LOW", "CRITICAL", "fix/")] {
+            let new = json!({ "title": "Log in", "ticket_type": "bug", "priority": ticket, "create_task": false });
+            let ticket = app.ticket(&project, new).await;
+            let part = json!({ "ticket_id": ticket["id"], "title": "The cookie", "priority": task });
+            let sandbox = app.attached_to(&app.task(&project, part).await).await;
+            let branch = text(&app.show_sandbox(&sandbox).await["branch_name"]);
+            assert!(branch.starts_with(prefix), "{branch}");
+        }
+    }
+
     async fn tasks_of_one_ticket_and_title_get_branches_of_their_own(app: App) {
         let project = app.wide_project().await;
         let ticket = app.ticket(&project, json!({ "title": "Log in" })).await;
