@@ -19,9 +19,10 @@ use crate::{
 };
 
 /// Where the table of events is made, and where it became what it is.
-const SCHEMA: [&str; 2] = [
+const SCHEMA: [&str; 3] = [
     include_str!("../../server/src/store/migrations/0001_foundation.sql"),
     include_str!("../../server/src/store/migrations/0019_run.sql"),
+    include_str!("../../server/src/store/migrations/0022_event_bytes.sql"),
 ];
 const TRANSACTION_ROWS: usize = 1000;
 const STATEMENT_ROWS: usize = 100;

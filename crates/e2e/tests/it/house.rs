@@ -25,7 +25,10 @@ pub struct House {
 
 impl House {
     pub async fn open() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::open_in(tempfile::tempdir().unwrap()).await
+    }
+
+    pub async fn open_in(dir: tempfile::TempDir) -> Self {
         let mut config = Config { data_dir: dir.path().join("data"), ..Config::default() };
         config.server.listen = config::HostPort { host: "127.0.0.1".to_owned(), port: 0 };
         // A long poll is no reason to wait when the server is stopped.

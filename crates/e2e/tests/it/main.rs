@@ -10,6 +10,7 @@ mod worker;
 
 mod checklist;
 mod door;
+mod full;
 mod gateway;
 mod hostile;
 mod interrupt;
