@@ -50,6 +50,13 @@ pub fn was_absent(last_look: Option<Timestamp>, now: Timestamp, lease: Duration)
     })
 }
 
+/// Whether the clock was set back by more than what a loop may be late.
+pub fn was_set_back(last_look: Option<Timestamp>, now: Timestamp, lease: Duration) -> bool {
+    last_look.is_some_and(|last| {
+        last.duration_since(now) > absence(lease).try_into().unwrap_or(SignedDuration::MAX)
+    })
+}
+
 /// Lets the holder of the current generation through and nobody else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fence {

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::{
-    Error, Store,
+    Error, Store, Tx,
     mark::{mark, marked},
     value::params,
 };
@@ -27,6 +27,9 @@ impl Store {
             if absent || looked.is_none_or(|at| at > now || at < now - lease::absence(lease) / 3) {
                 mark(tx, &name, now.as_microsecond()).await?;
             }
+            if lease::was_set_back(looked, now, lease) {
+                nothing_later(tx).await?;
+            }
             if !absent {
                 return Ok(0);
             }
@@ -46,4 +49,28 @@ impl Store {
         })
         .await
     }
+}
+
+/// The clock was set back: what was to be done at times that it told before, is to be done no later than it would be if
+/// it were decided now.
+async fn nothing_later(tx: &mut Tx) -> Result<(), Error> {
+    let now = tx.now;
+    let (lease, wait) = (now + tx.rules.lease_duration, now + tx.rules.retry.cap);
+    let offer = now + tx.rules.message_offer_again_after;
+    for (sql, values) in [
+        (
+            "UPDATE sandboxes SET lease_expires_at = $1 WHERE live = 1 AND lease_expires_at > $1",
+            params![lease],
+        ),
+        ("UPDATE tasks SET not_before = $1 WHERE status = 'pending' AND not_before > $1", params![wait]),
+        ("UPDATE messages SET offer_at = $1 WHERE state = 'delivered' AND offer_at > $1", params![offer]),
+        (
+            "UPDATE messages SET created_at = $1, offer_at = $1 WHERE state IN ('queued', 'delivered') \
+             AND created_at > $1",
+            params![now],
+        ),
+    ] {
+        tx.execute(sql, values).await?;
+    }
+    Ok(())
 }

@@ -91,6 +91,26 @@ on_both! {
         assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], "lease_expired");
     }
 
+    async fn a_clock_that_is_set_back_lets_nobody_wait_until_it_has_caught_up(app: App) {
+        let (task, dead) = app.under_way(json!({})).await;
+        let (failed, sandbox) = app.under_way(json!({})).await;
+        let (_, listener) = app.under_way(json!({})).await;
+        app.event(&sandbox, "agent.failed", json!({ "error": "e" })).await.expect(200);
+        app.say(&listener, json!({ "content": "look at the tests" })).await.expect(200);
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        app.clock.advance(jiff::SignedDuration::from_hours(-24));
+        for _ in 0..9 {
+            orchestrator::attend(app.store(), "here").await.unwrap();
+            app.event(&listener, "agent.heartbeat", json!({})).await.expect(200);
+            app.clock.advance(jiff::SignedDuration::try_from(LEASE / 8).unwrap());
+        }
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        assert_eq!(app.show_sandbox(&dead).await["end_reason"], "lease_expired");
+        assert_eq!(app.show(&task).await["status"], "pending");
+        assert_eq!(app.show(&failed).await["not_before"], json!(null), "its wait is over");
+        assert_eq!(app.take(&listener).await.len(), 1);
+    }
+
     async fn time_in_which_nobody_looked_is_not_counted_against_a_task(app: App) {
         let (task, sandbox) = app.under_way(json!({ "timeout_seconds": 1800 })).await;
         orchestrator::attend(app.store(), "here").await.unwrap();
