@@ -195,7 +195,7 @@ mod tests {
         let address = || store::Error::Invalid { code: "database_url", detail: "no host".to_owned() };
         assert_eq!(code(address()), Some(USAGE));
         assert_eq!(code(omoi_server::Error::Store(address())), Some(USAGE));
-        let collector = telemetry::Error::WithoutOtlp { endpoint: url() };
+        let collector = telemetry::Error::Otlp { endpoint: url(), source: "no such scheme".into() };
         assert_eq!(code(collector), Some(USAGE));
     }
 

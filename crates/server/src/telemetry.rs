@@ -1,5 +1,5 @@
-//! What the process tells about itself: logs on standard error, metrics for Prometheus, and, in a program built
-//! with the `otlp` feature, traces for an OpenTelemetry collector.
+//! What the process tells about itself: logs on standard error, metrics for Prometheus, and, where it is configured, traces
+//! for an OpenTelemetry collector.
 
 use std::{
     io::{IsTerminal, stderr},
@@ -35,8 +35,6 @@ pub enum Error {
     Filter { filter: String, source: ParseError },
     #[error("the log of this process was already set up")]
     AlreadySet,
-    #[error("telemetry.otlp_endpoint is {endpoint}, but this program was built without the otlp feature")]
-    WithoutOtlp { endpoint: String },
     #[error("cannot send traces to {endpoint}")]
     Otlp { endpoint: String, source: Box<dyn std::error::Error + Send + Sync> },
 }
@@ -45,7 +43,6 @@ pub enum Error {
 #[must_use = "traces are sent on until this is dropped"]
 #[derive(Debug, Default)]
 pub struct Guard {
-    #[cfg(feature = "otlp")]
     provider: Option<opentelemetry_sdk::trace::SdkTracerProvider>,
 }
 
@@ -112,18 +109,6 @@ pub fn metrics_handle() -> PrometheusHandle {
     HANDLE.get_or_init(install).clone()
 }
 
-#[cfg(not(feature = "otlp"))]
-mod otlp {
-    use tracing_subscriber::layer::Identity;
-
-    use super::{Error, Guard};
-
-    pub fn layer(endpoint: &str) -> Result<(Identity, Guard), Error> {
-        Err(Error::WithoutOtlp { endpoint: endpoint.to_owned() })
-    }
-}
-
-#[cfg(feature = "otlp")]
 mod otlp {
     use opentelemetry::trace::TracerProvider as _;
     use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
@@ -190,17 +175,6 @@ mod tests {
         assert_eq!(error.to_string(), r#""a=b=c" is not a log filter"#);
     }
 
-    #[cfg(not(feature = "otlp"))]
-    #[test]
-    fn traces_asked_for_but_not_built_in_stop_the_start() {
-        let error = init(LogFormat::Json, "info", Some("http://localhost:4318")).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "telemetry.otlp_endpoint is http://localhost:4318, but this program was built without the otlp feature"
-        );
-    }
-
-    #[cfg(feature = "otlp")]
     #[test]
     fn dropping_the_guard_sends_the_last_span() {
         use std::io::{Read as _, Write as _};

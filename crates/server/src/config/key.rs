@@ -521,7 +521,6 @@ config! {
     /// What is told to outside observers.
     telemetry: Telemetry {
         /// OTLP collector that traces are sent to over HTTP, such as http://localhost:4318; empty: none.
-        /// Takes a program built with the otlp feature.
         otlp_endpoint: Option<String>, URL, "", ["OMOI_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
     }
 }

@@ -64,7 +64,6 @@ async fn what_is_logged_of_a_failing_request_carries_its_id() {
     }
 }
 
-#[cfg(feature = "otlp")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_and_what_it_writes_are_traced() {
     use std::io::Read;
