@@ -54,6 +54,27 @@ fn the_first_start_shows_a_token_and_later_ones_how_to_make_one() {
     assert_eq!(again.stop(), 0);
 }
 
+/// As docs/operations.md has it, but for the files that somebody forgets to remove.
+#[test]
+fn what_a_stopped_server_leaves_is_one_file_and_a_backup_takes_its_place() {
+    let dir = Dir::new();
+    let served = Served::start_api(&dir);
+    served.omoi(&["project", "create", "before"]).ok();
+    run(&dir, &["db", "backup", "copy.db", "--data-dir", "data"]).ok();
+    served.omoi(&["project", "create", "after"]).ok();
+    let token = served.token.clone();
+    assert_eq!(served.stop(), 0);
+    let log = dir.path().join("data/omoi.db-wal").metadata();
+    assert_eq!(log.map_or(0, |log| log.len()), 0, "the log is empty");
+    std::fs::copy(dir.path().join("copy.db"), dir.path().join("data/omoi.db")).unwrap();
+    let mut served = Served::start_api(&dir);
+    served.token = token;
+    let listed = served.omoi(&["project", "list", "--json"]).json();
+    let names: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["before"]);
+    assert_eq!(served.stop(), 0);
+}
+
 #[test]
 fn an_address_that_is_taken_is_named() {
     let dir = Dir::new();

@@ -284,6 +284,15 @@ impl Store {
         matches!(self.place, Place::Postgres(_))
     }
 
+    /// Empties SQLite's log into the database, so that its one file is all there is to keep or to replace. Others who use it
+    /// may stand in the way; nothing is lost by that.
+    pub async fn empty_log(&self) -> Result<(), Error> {
+        if self.is_shared() {
+            return Ok(());
+        }
+        self.read(async |tx| checkpoint::empty(tx).await).await
+    }
+
     /// Copies an embedded database into a new file, while it is in use.
     pub fn backup(config: &Config, to: &std::path::Path) -> Result<(), Error> {
         match Place::new(config)? {
