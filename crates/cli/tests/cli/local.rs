@@ -193,6 +193,39 @@ fn the_database_is_migrated_checked_and_copied() {
     assert_eq!(verdict, json!({ "entries": 1, "broken_at": null }));
 }
 
+#[test]
+fn damage_is_told_with_what_to_do_however_bad_it_is() {
+    let dir = Dir::new();
+    run(&dir, &["db", "migrate", "--data-dir", "data"]).ok();
+    let file = dir.path().join("data/omoi.db");
+    let conn = rusqlite::Connection::open(&file).unwrap();
+    conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    drop(conn);
+    let sound = std::fs::read(&file).unwrap();
+    let no_database = b"not a database at all ".repeat(500);
+    // Past the first page, which says what kind of file it is.
+    let mut holed = sound.clone();
+    holed[2048..].fill(0xff);
+    let mut no_schema = sound.clone();
+    no_schema[100..2048].fill(0xff);
+    for (bytes, what) in [(&no_database, "no database"), (&holed, "holed"), (&no_schema, "no schema")] {
+        std::fs::write(&file, bytes).unwrap();
+        let said = run(&dir, &["db", "check", "--data-dir", "data"]);
+        assert_eq!(said.code, 1, "{what}: {}", said.stderr);
+        assert!(!said.stdout.is_empty(), "{what}");
+        for words in ["data/omoi.db is damaged in", "hint: stop the server", "restore the last backup"] {
+            assert!(said.stderr.contains(words), "{what}: {}", said.stderr);
+        }
+        let said = run(&dir, &["db", "check", "--data-dir", "data", "--json"]);
+        let told: Value = serde_json::from_str(&said.stdout).unwrap();
+        assert!(said.code == 1 && told["damage"][0].is_string(), "{what}: {told}");
+    }
+    std::fs::write(&file, &no_database).unwrap();
+    let said = run(&dir, &["serve", "--data-dir", "data", "--listen", "127.0.0.1:0"]);
+    assert_eq!(said.code, 1);
+    assert!(said.stderr.contains("data/omoi.db cannot be opened"), "{}", said.stderr);
+}
+
 /// A migration cannot be taken back, so nobody runs one by looking.
 #[test]
 fn who_only_looks_changes_no_schema() {

@@ -18,30 +18,53 @@ const STATEMENTS_CACHED: usize = 256;
 const PAGE_BYTES: u32 = 2048;
 
 pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> Result<Connection, Error> {
+    try_open(path, synchronous, reader).map_err(|error| unusable(path, &error))
+}
+
+fn try_open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
-    let conn = Connection::open_with_flags(path, flags).map_err(fault)?;
-    conn.busy_timeout(BUSY_TIMEOUT).map_err(fault)?;
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     // A plan is made for a statement, not for its values: otherwise a statement that comes near a partial index is
     // parsed and planned anew whenever it is bound, which cost more than half of a claim.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(fault)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     let synchronous = match synchronous {
         SqliteSynchronous::Full => "FULL",
         SqliteSynchronous::Normal => "NORMAL",
     };
-    batch(
-        &conn,
-        &format!(
-            "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; \
-             PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; \
-             PRAGMA query_only = {};",
-            u8::from(reader)
-        ),
-    )?;
+    conn.execute_batch(&format!(
+        "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; \
+         PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; \
+         PRAGMA query_only = {};",
+        u8::from(reader)
+    ))?;
     Ok(conn)
+}
+
+/// Whatever it is, nothing can be kept in the file as it is.
+fn unusable(path: &Path, error: &rusqlite::Error) -> Error {
+    Error::Unavailable(format!("{} cannot be opened: {error}", path.display()))
+}
+
+/// The lines that SQLite finds damage in, or none. A file that is too damaged to be looked through is damaged as well.
+pub(super) fn check(path: &Path, synchronous: SqliteSynchronous) -> Result<Vec<String>, Error> {
+    let lines = try_open(path, synchronous, true).and_then(|conn| {
+        let mut asked = conn.prepare("PRAGMA integrity_check")?;
+        asked.query_map((), |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+    });
+    match lines {
+        Ok(lines) => Ok(lines.into_iter().filter(|line| line != "ok").collect()),
+        Err(error) if is_damage(&error) => Ok(vec![error.to_string()]),
+        Err(error) => Err(unusable(path, &error)),
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 pub(super) fn batch(conn: &Connection, sql: &str) -> Result<(), Error> {
