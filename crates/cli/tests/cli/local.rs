@@ -272,3 +272,21 @@ fn the_doctor_tells_what_there_is_and_leaves_no_trace() {
     assert!(said.stdout.contains("missing") && said.stdout.contains("fix: "), "{}", said.stdout);
     assert!(said.stderr.contains("the server cannot run here without data directory"), "{}", said.stderr);
 }
+
+#[test]
+fn the_doctor_tries_no_layer_where_no_sandbox_could_be() {
+    let dir = Dir::new();
+    let doctor = |data_dir: &str| {
+        let mut doctor = dir.omoi(&["doctor", "--json", "--data-dir", data_dir]);
+        let said = finish(doctor.env("OMOI_SANDBOX_LAUNCHER", "/bin/false"));
+        let report: Value = serde_json::from_str(&said.stdout).unwrap();
+        report["checks"].as_array().unwrap().clone()
+    };
+    let checks = doctor("/proc/omoi");
+    let isolation: Vec<_> = checks.iter().filter(|check| check["area"] == "isolation").collect();
+    assert_eq!(isolation.len(), 1, "{isolation:?}");
+    assert!(isolation[0]["detail"].as_str().unwrap().contains("the data directory"), "{isolation:?}");
+    std::fs::create_dir(dir.path().join("data")).unwrap();
+    let found = doctor("data").into_iter().find(|check| check["name"] == "data directory").unwrap();
+    assert_eq!(found["detail"], "data is writable", "a relative one is found as well");
+}
