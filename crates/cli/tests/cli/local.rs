@@ -1,5 +1,7 @@
 //! Commands that need no server: help, settings, tokens, the database, the doctor.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::{Value, json};
 
 use crate::program::{Dir, finish, run};
@@ -186,9 +188,14 @@ fn the_database_is_migrated_checked_and_copied() {
     run(&dir, &["db", "backup", "copy.db", "--data-dir", "data"]).ok();
     let copied = run(&dir, &["token", "list", "--database-url", "sqlite:copy.db", "--json"]).json();
     assert_eq!(copied.as_array().unwrap().len(), 1);
-    let again = run(&dir, &["db", "backup", "copy.db", "--data-dir", "data"]);
-    assert_eq!(again.code, 1);
-    assert!(again.stderr.contains("copy.db"), "{}", again.stderr);
+    let mode = std::fs::metadata(dir.path().join("copy.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "a copy is for its owner alone, as the data directory is");
+    for to in ["copy.db", "nowhere/copy.db"] {
+        let refused = run(&dir, &["db", "backup", to, "--data-dir", "data"]);
+        assert_eq!(refused.code, 1);
+        assert!(refused.stderr.contains(to) && refused.stderr.contains("name a"), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("omoi doctor"), "{}", refused.stderr);
+    }
     let verdict = run(&dir, &["audit", "verify", "--data-dir", "data", "--json"]).json();
     assert_eq!(verdict, json!({ "entries": 1, "broken_at": null }));
 }

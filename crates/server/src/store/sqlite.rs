@@ -1,6 +1,6 @@
 //! SQLite: the embedded default. WAL, one writing connection, several reading ones.
 
-use std::{path::Path, rc::Rc, time::Duration};
+use std::{os::unix::fs::OpenOptionsExt as _, path::Path, rc::Rc, time::Duration};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, config::DbConfig, types::ValueRef};
 
@@ -86,13 +86,18 @@ pub(super) fn data_version(conn: &Connection) -> Result<i64, Error> {
 /// transaction: with a server at work it would never end.
 pub(super) fn backup(path: &Path, synchronous: SqliteSynchronous, to: &Path) -> Result<(), Error> {
     let from = open(path, synchronous, true)?;
-    // An empty file is an empty database, and from now on it is ours to remove.
-    std::fs::File::create_new(to).map_err(|error| match error.kind() {
+    // An empty file is an empty database, and from now on it is ours to remove. It holds what the database does, so only
+    // its owner may read it.
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+    made.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             let detail = format!("{} exists already; name a new file", to.display());
             Error::conflict("file_exists", detail)
         }
-        _ => Error::Unavailable(format!("{} cannot be made: {error}", to.display())),
+        _ => {
+            let what = "name a file in a directory that is there and that you may write to";
+            Error::invalid("file_refused", format!("{} cannot be made: {error}; {what}", to.display()))
+        }
     })?;
     let copied = batch(&from, "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
         .and_then(|()| from.backup("main", to, None::<fn(rusqlite::backup::Progress)>).map_err(fault));
