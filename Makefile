@@ -52,7 +52,7 @@ clean: ## Remove everything built; data in DATA_DIR stays
 	rm -rf web/dist web/node_modules
 
 tools:
-	@scripts/need cargo cc:gcc,libc6-dev git:git '/*/*/mkfs.ext4:e2fsprogs'
+	@scripts/need cargo cc:gcc,libc6-dev git:git '/*/*/mkfs.ext4:e2fsprogs' /usr/bin/python3:python3
 
 release: tools $(pages)
 	cargo build --release $(locked) -p omoi-cli $(features)

@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use omoi_protocol::{
-    ProjectId,
     conductor::{Clash, ConductorStatus, Conflict, Duplicate, Side},
     page::Page,
 };
@@ -13,6 +12,7 @@ use crate::{
     Context,
     connect::Connect,
     out::Style,
+    project::find_id,
     table::{Item, Table, fields},
     text::relative,
 };
@@ -30,9 +30,9 @@ pub struct Args {
 enum Verb {
     /// Show how well all that is under way fits together, with open conflicts and tasks that seem to be the same
     Show {
-        /// Only conflicts and duplicates of this project
-        #[arg(long)]
-        project: Option<ProjectId>,
+        /// Only conflicts and duplicates of this project, by id or name
+        #[arg(long, value_name = "PROJECT")]
+        project: Option<String>,
     },
 }
 
@@ -47,6 +47,7 @@ impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         let client = self.connect.client()?;
         let Verb::Show { project } = self.verb;
+        let project = find_id(&client, project.as_deref()).await?;
         let shown = Shown {
             status: client.conductor_status().await?,
             conflicts: client.conflict_list_open(project.as_ref()).await?,

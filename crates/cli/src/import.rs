@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use anyhow::{Context as _, Result, bail};
 use omoi_client::Client;
 use omoi_protocol::{
-    ProjectId, TicketId,
+    TicketId,
     batch::{NewTaskBatch, TaskBatch},
 };
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     Context,
     out::Style,
+    project::find_id,
     table::{Item, Table},
 };
 
@@ -23,9 +24,9 @@ const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 pub struct Import {
     /// A file of tasks, in YAML or JSON
     file: PathBuf,
-    /// The project they belong to, unless the file or a ticket says
-    #[arg(long, value_name = "ID")]
-    project: Option<ProjectId>,
+    /// The project they belong to, by id or name, unless the file or a ticket says
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
     /// The ticket they are part of
     #[arg(long, value_name = "ID")]
     ticket: Option<TicketId>,
@@ -43,7 +44,7 @@ impl Import {
         }
         let text = fs::read_to_string(&self.file).with_context(|| format!("cannot read {file}"))?;
         let mut batch = parse(&text).with_context(|| format!("{file} is no list of tasks"))?;
-        batch.project_id = self.project.or(batch.project_id);
+        batch.project_id = find_id(client, self.project.as_deref()).await?.or(batch.project_id);
         batch.ticket_id = self.ticket.or(batch.ticket_id);
         batch.batch_key = self.batch_key.or(batch.batch_key);
         let made = client.task_create_batch(&batch).await?;

@@ -1,6 +1,9 @@
 //! What the program says: answers on standard output, for people or as JSON; notes and failures on standard error.
 
-use std::io::{self, IsTerminal, Write, stderr, stdout};
+use std::{
+    io::{self, IsTerminal, Write, stderr, stdout},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use anyhow::Result;
 use owo_colors::{OwoColorize, Style as Paint};
@@ -14,6 +17,8 @@ pub struct Out {
     /// How standard output may look.
     pub style: Style,
     colour_notes: bool,
+    /// Whether the command goes on when nobody reads on.
+    outlasts_reader: AtomicBool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +49,14 @@ impl Out {
             json,
             style: Style { tty, colour: tty && !no_color },
             colour_notes: stderr().is_terminal() && !no_color,
+            outlasts_reader: AtomicBool::new(false),
         }
+    }
+
+    /// For a command that follows work: a reader who has seen enough (`| head -1`) ends what is written, and the exit code still
+    /// says how the work ended. Other commands are done by then, and end well.
+    pub fn outlast_reader(&self) {
+        self.outlasts_reader.store(true, Ordering::Relaxed);
     }
 
     pub fn is_json(&self) -> bool {
@@ -71,9 +83,7 @@ impl Out {
 
     /// Bytes as they are.
     pub fn raw(&self, text: &str) -> Result<()> {
-        let mut out = stdout().lock();
-        out.write_all(text.as_bytes())?;
-        Ok(out.flush()?)
+        self.write(&mut stdout().lock(), text)
     }
 
     /// What a command in a sandbox wrote, to where it wrote it.
@@ -81,9 +91,15 @@ impl Out {
         if to == Stream::Stdout {
             return self.raw(text);
         }
-        let mut err = stderr().lock();
-        err.write_all(text.as_bytes())?;
-        Ok(err.flush()?)
+        self.write(&mut stderr().lock(), text)
+    }
+
+    fn write(&self, to: &mut impl Write, text: &str) -> Result<()> {
+        let nobody_reads = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+        match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
+            Err(error) if nobody_reads(&error) && self.outlasts_reader.load(Ordering::Relaxed) => Ok(()),
+            written => Ok(written?),
+        }
     }
 
     /// What is good to know and no part of the answer.

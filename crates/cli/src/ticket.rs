@@ -3,7 +3,7 @@
 use anyhow::Result;
 use omoi_client::TicketQuery;
 use omoi_protocol::{
-    Priority, ProjectId, TicketId, TicketStatus, TicketType,
+    Priority, TicketId, TicketStatus, TicketType,
     ticket::{NewTicket, Ticket},
 };
 use omoi_server::clock::Clock;
@@ -13,14 +13,15 @@ use crate::{
     args::word,
     connect::Connect,
     page::{Limit, collect},
+    project::{find, find_id},
     table::{Item, Table, fields, number},
     text::{moment, relative},
 };
 
 const EXAMPLES: &str = "\
 Examples:
-  omoi ticket create --project prj-... --type bug --priority high 'Totals are wrong by a cent'
-  omoi ticket list --project prj-... --status building
+  omoi ticket create --project shop --type bug --priority high 'Totals are wrong by a cent'
+  omoi ticket list --project shop --status building
   omoi ticket show tkt-...";
 
 /// Create, list and show tickets
@@ -39,9 +40,9 @@ enum Verb {
     Create {
         /// What is wanted, in one line
         title: String,
-        /// The project it belongs to
-        #[arg(long, value_name = "ID")]
-        project: ProjectId,
+        /// The project it belongs to, by id or name
+        #[arg(long, value_name = "PROJECT")]
+        project: String,
         /// What is wanted, in full
         #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
         description: String,
@@ -57,9 +58,9 @@ enum Verb {
     },
     /// List tickets
     List {
-        /// Only those of this project
-        #[arg(long, value_name = "ID")]
-        project: Option<ProjectId>,
+        /// Only those of this project, by id or name
+        #[arg(long, value_name = "PROJECT")]
+        project: Option<String>,
         /// Only those in this state
         #[arg(long, value_parser = word!(TicketStatus), ignore_case = true)]
         status: Option<TicketStatus>,
@@ -80,7 +81,7 @@ impl Args {
             Verb::Create { title, project, description, ticket_type, priority, no_task } => {
                 let create_task = !no_task;
                 let new = NewTicket {
-                    project_id: project,
+                    project_id: find(&client, &project).await?.id,
                     title,
                     description,
                     ticket_type,
@@ -93,9 +94,10 @@ impl Args {
                 cx.out.answer(&created, |_| fields(pairs(&created.ticket).into_iter().chain([task])))
             }
             Verb::List { project, status, limit } => {
+                let project_id = find_id(&client, project.as_deref()).await?;
                 let fetch = async |size, cursor| {
                     let query =
-                        TicketQuery { project_id: project.clone(), status, limit: Some(size), cursor };
+                        TicketQuery { project_id: project_id.clone(), status, limit: Some(size), cursor };
                     client.ticket_list(&query).await
                 };
                 let page = collect(limit.get(), fetch).await?;

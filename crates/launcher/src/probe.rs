@@ -53,7 +53,8 @@ pub fn probe(cache: &Path) -> Vec<Report> {
         Ok(Answer::Refused(refused)) => without(&refused, &mut reports),
         Err(error) => {
             let detail = format!("{} cannot be written to: {error}", cache.display());
-            without(&refusal(Layer::Directory, detail, "name another directory with --cache"), &mut reports);
+            let fix = "make it writable for this user, or name another directory";
+            without(&refusal(Layer::Directory, detail, fix), &mut reports);
         }
     }
     // What cannot be removed is reported by the next thing that fails over it.

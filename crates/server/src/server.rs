@@ -142,6 +142,9 @@ impl Server {
         if tokio::time::timeout(self.grace, self.tracker.wait()).await.is_err() {
             tracing::warn!("the grace period is over; what still runs is cut off");
         }
+        if let Err(error) = self.store.empty_log().await {
+            tracing::info!(%error, "what was written last stays in the log beside the database");
+        }
     }
 }
 

@@ -3,13 +3,18 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use jiff::Timestamp;
 use omoi_client::{Client, Error, Retry};
-use omoi_protocol::{Role, token::NewToken};
+use omoi_protocol::{
+    Role,
+    token::{NewToken, TokenCreated},
+};
 use omoi_server::{
     Server,
     clock::Clock,
     config::{Config, Flag},
     git::Mirrors,
+    store::Store,
     telemetry,
 };
 use tempfile::TempDir;
@@ -24,6 +29,8 @@ use crate::{
 };
 
 const ACTOR: &str = "demo";
+const TOKEN_NAME: &str = "omoi demo";
+const TOKENS_MAX: usize = 10_000;
 const TOKEN_LIFE: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 pub struct House {
@@ -37,6 +44,8 @@ pub struct Own {
     server: Server,
     pub url: String,
     pub token: String,
+    /// When the token ends, unless it stays.
+    pub token_until: Option<Timestamp>,
     /// Removed at the end.
     dir: Option<TempDir>,
     _telemetry: telemetry::Guard,
@@ -66,17 +75,17 @@ impl House {
         let filter = if config.log.filter == "info" { "warn" } else { &config.log.filter };
         let guard = telemetry::init(config.log.format, filter, config.telemetry.otlp_endpoint.as_deref())?;
         let server = Server::start(config.clone(), Clock::Real).await?;
-        let token = match &server.first_token {
-            Some(token) => token.clone(),
+        let (token, token_until) = match &server.first_token {
+            Some(token) => (token.clone(), None),
             None => {
-                let expires_at = Some(Clock::Real.now() + TOKEN_LIFE);
-                let new = NewToken { name: ACTOR.to_owned(), role: Role::Operator, expires_at };
-                server.store.token_create(ACTOR, new).await?.secret
+                let made = renew_token(&server.store).await?;
+                (made.secret, made.token.expires_at)
             }
         };
         let url = format!("http://{}", server.address);
         let client = Client::new(&url, &token)?;
-        Ok(Self { client, config, own: Some(Own { server, url, token, dir, _telemetry: guard }) })
+        let own = Own { server, url, token, token_until, dir, _telemetry: guard };
+        Ok(Self { client, config, own: Some(own) })
     }
 
     /// One of its own in a directory that is removed with it, whatever else is configured.
@@ -129,4 +138,16 @@ impl Own {
         let path = dir.path().to_owned();
         dir.close().with_context(|| format!("cannot remove {}", Path::new(&path).display()))
     }
+}
+
+/// The secret of the demo before cannot be shown again; so its token goes, and there is one at a time.
+async fn renew_token(store: &Store) -> Result<TokenCreated> {
+    for token in store.token_list(None, TOKENS_MAX).await? {
+        if token.name == TOKEN_NAME && token.revoked_at.is_none() {
+            store.token_revoke(ACTOR, &token.id).await?;
+        }
+    }
+    let expires_at = Some(Clock::Real.now() + TOKEN_LIFE);
+    let new = NewToken { name: TOKEN_NAME.to_owned(), role: Role::Operator, expires_at };
+    Ok(store.token_create(ACTOR, new).await?)
 }

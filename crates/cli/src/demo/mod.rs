@@ -13,7 +13,7 @@ use std::{
 use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::{Place, SandboxId, sandbox::Sandbox, task::Reason};
-use omoi_server::config::Flag;
+use omoi_server::{clock::Clock, config::Flag};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
@@ -26,6 +26,7 @@ use crate::{
     sandbox::{follow::Follow, watch::never_was},
     serve::Signals,
     settings::{Settings, flag},
+    text::moment,
 };
 use house::House;
 use proof::Proof;
@@ -71,6 +72,7 @@ pub struct Args {
 
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
+        cx.out.outlast_reader();
         // Before there is anything to stop.
         let mut signals = Signals::catch()?;
         if self.exit && self.spec {
@@ -108,9 +110,18 @@ impl Args {
             cx.out.failure(&failure);
         }
         let (url, token) = (&own.url, &own.token);
-        cx.out.item(&json!({ "url": url, "token": token }), |_| {
+        let serves = json!({ "url": url, "token": token, "token_expires_at": own.token_until });
+        cx.out.item(&serves, |_| {
+            let until = own.token_until.map(|at| {
+                let (at, dir) = (moment(Clock::Real.now(), at), house.config.data_dir.display());
+                format!(
+                    "\n\nThe token ends {at}, and with the next demo here. One that stays: \
+                     omoi token create --data-dir {dir} --role operator"
+                )
+            });
             format!(
-                "\nOmoi goes on serving at {url} until Ctrl-C\n\n  export OMOI_URL={url} OMOI_TOKEN={token}"
+                "\nOmoi goes on serving at {url} until Ctrl-C\n\n  export OMOI_URL={url} OMOI_TOKEN={token}{}",
+                until.unwrap_or_default()
             )
         })?;
         // A Ctrl-C that was meant for the run has been answered.

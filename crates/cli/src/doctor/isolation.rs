@@ -43,6 +43,12 @@ pub async fn checks(launcher: &Path, data_dir: &Path, config: &Sandbox) -> Vec<C
     }
 }
 
+/// Sandboxes are tried where they would be: without that place every layer would fail for the same reason.
+pub fn not_tried() -> Check {
+    let detail = "not tried: sandboxes would be in the data directory, which cannot be used";
+    Check::missing(AREA, "probe", detail, "see to the data directory first").needed_by(Need::Sandboxes)
+}
+
 /// On a thread of its own: one that hangs must not keep the program from ending.
 async fn probe(launcher: PathBuf, scratch: PathBuf) -> Result<Vec<Report>, String> {
     let (tell, told) = oneshot::channel();

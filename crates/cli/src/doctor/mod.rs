@@ -147,9 +147,15 @@ impl Args {
         let mut checks = store::checks(&resolved).await;
         let programs = Programs::new(config, &beside()?);
         let ours = program::ours(&programs);
+        let has = |checks: &[Check], name| {
+            checks.iter().any(|check: &Check| check.name == name && check.level == Level::Ok)
+        };
         // Without the launcher there is nobody to ask.
-        if ours.iter().any(|check| check.name == program::LAUNCHER && check.level == Level::Ok) {
-            checks.extend(isolation::checks(&programs.launcher, &config.data_dir, &config.sandbox).await);
+        if has(&ours, program::LAUNCHER) {
+            checks.extend(match has(&checks, store::DATA_DIR) {
+                true => isolation::checks(&programs.launcher, &config.data_dir, &config.sandbox).await,
+                false => vec![isolation::not_tried()],
+            });
         }
         checks.extend(ours);
         checks.extend(program::checks((cx.env)("PATH").as_deref()).await);

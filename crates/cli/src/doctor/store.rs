@@ -17,6 +17,7 @@ use super::{Check, Need, scratch_name};
 use crate::text::size;
 
 const AREA: &str = "store";
+pub const DATA_DIR: &str = "data directory";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const POSTGRES_PORT: u16 = 5432;
 /// No checkout fits into less.
@@ -55,11 +56,11 @@ fn disk(path: &Path) -> Check {
 }
 
 fn data_dir(path: &Path) -> Check {
-    let name = "data directory";
+    let name = DATA_DIR;
     let shown = path.display();
     let fix = "make it writable for this user, or choose another with --data-dir";
     match nearest(path) {
-        Some(found) if found == path => match try_write(&found) {
+        Some(found) if path.is_dir() => match try_write(&found) {
             Ok(()) => Check::ok(AREA, name, format!("{shown} is writable")),
             Err(error) => Check::missing(AREA, name, format!("{shown} is not writable: {error}"), fix),
         },
@@ -78,7 +79,7 @@ fn data_dir(path: &Path) -> Check {
 
 /// The directory itself, or the first one above it that is there.
 pub fn nearest(path: &Path) -> Option<PathBuf> {
-    let path = if path.is_absolute() { path.to_owned() } else { Path::new(".").join(path) };
+    let path = std::path::absolute(Path::new(".").join(path)).ok()?;
     path.ancestors().find(|path| path.is_dir()).map(Path::to_owned)
 }
 

@@ -6,7 +6,10 @@ pub use add::of_directory;
 
 use anyhow::Result;
 use omoi_client::{Client, SandboxQuery};
-use omoi_protocol::project::{NewProject, Project, ProjectPatch};
+use omoi_protocol::{
+    ProjectId,
+    project::{NewProject, Project, ProjectPatch},
+};
 use omoi_server::clock::Clock;
 use serde_json::Map;
 
@@ -146,6 +149,14 @@ pub async fn find(client: &Client, wanted: &str) -> Result<Project> {
         let absent = Stop::new(NOT_FOUND, format!("there is no project {wanted:?}"));
         absent.hint("`omoi project list` shows those there are, `omoi project add` adds one").into()
     })
+}
+
+/// The id of such a project, where one is named: nothing of an unknown one is no answer.
+pub async fn find_id(client: &Client, wanted: Option<&str>) -> Result<Option<ProjectId>> {
+    match wanted {
+        Some(wanted) => Ok(Some(find(client, wanted).await?.id)),
+        None => Ok(None),
+    }
 }
 
 async fn by_name(client: &Client, name: &str) -> Result<Option<Project>> {

@@ -107,6 +107,7 @@ pub struct How {
 
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
+        cx.out.outlast_reader();
         let client = self.connect.client()?;
         let (project, base) = find_project(&client, &self.project).await.map_err(or_no_server)?;
         let how = How { base: self.how.base.clone().or(base), ..self.how };

@@ -63,6 +63,7 @@ pub struct Create {
 
 impl Create {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
+        cx.out.outlast_reader();
         let project = find(client, &self.project).await?;
         let works = !self.command.is_empty() || self.task.is_some();
         let detach = self.detach;

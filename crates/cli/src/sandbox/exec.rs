@@ -32,6 +32,7 @@ pub struct Exec {
 
 impl Exec {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
+        cx.out.outlast_reader();
         // What it writes comes behind this.
         let before = newest(client, &self.id).await?;
         let command = client.command_run(&self.id, &NewCommand { argv: self.command }).await?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use omoi_client::{Client, SandboxQuery};
-use omoi_protocol::{Place, ProjectId, SandboxStatus, TaskId, sandbox::Sandbox};
+use omoi_protocol::{Place, SandboxStatus, TaskId, sandbox::Sandbox};
 use omoi_server::clock::Clock;
 
 use super::told::{isolation, kept};
@@ -10,6 +10,7 @@ use crate::{
     Context,
     args::word,
     page::{Limit, collect},
+    project::find_id,
     table::{Item, Table, maybe},
     text::{moment, relative},
 };
@@ -20,9 +21,9 @@ pub struct List {
     /// Only those in this state
     #[arg(long, value_parser = word!(SandboxStatus), ignore_case = true)]
     status: Option<SandboxStatus>,
-    /// Only those of this project
-    #[arg(long, value_name = "ID")]
-    project: Option<ProjectId>,
+    /// Only those of this project, by id or name
+    #[arg(long, value_name = "PROJECT")]
+    project: Option<String>,
     /// Only those of this task
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
@@ -37,7 +38,7 @@ impl List {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
         let query = SandboxQuery {
             status: self.status,
-            project_id: self.project,
+            project_id: find_id(client, self.project.as_deref()).await?,
             task_id: self.task,
             live: self.live.then_some(true),
             ..SandboxQuery::default()

@@ -150,10 +150,7 @@ impl Args {
                 cx.out.answer(&spec, |style| show(style, &spec))
             }
             Verb::List { project, status, archived, limit } => {
-                let project_id = match &project {
-                    Some(wanted) => Some(project::find(&client, wanted).await?.id),
-                    None => None,
-                };
+                let project_id = project::find_id(&client, project.as_deref()).await?;
                 let query =
                     SpecQuery { project_id, status, archived: Some(archived), ..SpecQuery::default() };
                 list(cx, &client, &query, &limit).await

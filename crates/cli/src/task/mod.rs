@@ -20,6 +20,7 @@ use crate::{
     connect::Connect,
     import,
     page::{Limit, collect},
+    project::find_id,
     run::checks,
     table::{Item, Table, fields, maybe},
     text::{moment, parse_span, relative},
@@ -27,9 +28,9 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  omoi task create --project prj-... 'Fix the parser'
+  omoi task create --project shop 'Fix the parser'
   omoi task create --ticket tkt-... --priority high --depends-on task-... 'Write the docs'
-  omoi task import plan.yaml --project prj-...
+  omoi task import plan.yaml --project shop
   omoi task list --status failed
   omoi task watch task-...
   omoi task retry task-...
@@ -59,9 +60,9 @@ enum Verb {
         /// Only those in this state
         #[arg(long, value_parser = word!(TaskStatus), ignore_case = true)]
         status: Option<TaskStatus>,
-        /// Only those of this project
-        #[arg(long, value_name = "ID")]
-        project: Option<ProjectId>,
+        /// Only those of this project, by id or name
+        #[arg(long, value_name = "PROJECT")]
+        project: Option<String>,
         /// Only those of this ticket
         #[arg(long, value_name = "ID")]
         ticket: Option<TicketId>,
@@ -101,9 +102,9 @@ enum Verb {
 struct Create {
     /// What is to be done, in one line
     title: String,
-    /// The project it belongs to; a ticket's task has its ticket's
-    #[arg(long, value_name = "ID", required_unless_present = "ticket")]
-    project: Option<ProjectId>,
+    /// The project it belongs to, by id or name; a ticket's task has its ticket's
+    #[arg(long, value_name = "PROJECT", required_unless_present = "ticket")]
+    project: Option<String>,
     /// The ticket it is part of
     #[arg(long, value_name = "ID")]
     ticket: Option<TicketId>,
@@ -147,13 +148,14 @@ impl Args {
         let client = self.connect.client()?;
         match self.verb {
             Verb::Create(create) => {
-                let task = client.task_create(&create.into()).await?;
+                let project = find_id(&client, create.project.as_deref()).await?;
+                let task = client.task_create(&create.wish(project)).await?;
                 cx.out.answer(&task, |_| show(&task))
             }
             Verb::Import(import) => import.run(cx, &client).await,
             Verb::List { status, project, ticket, limit } => {
-                let query =
-                    TaskQuery { status, project_id: project, ticket_id: ticket, ..TaskQuery::default() };
+                let project_id = find_id(&client, project.as_deref()).await?;
+                let query = TaskQuery { status, project_id, ticket_id: ticket, ..TaskQuery::default() };
                 list(cx, &client, &query, &limit).await
             }
             Verb::Show { id } => {
@@ -208,21 +210,21 @@ async fn start(cx: &Context, client: &Client, ids: &[TaskId]) -> Result<()> {
     Ok(())
 }
 
-impl From<Box<Create>> for NewTask {
-    fn from(create: Box<Create>) -> Self {
-        Self {
-            project_id: create.project,
-            ticket_id: create.ticket,
-            description: create.description,
-            task_type: create.task_type,
-            phase_id: create.phase,
-            priority: create.priority,
-            dependencies: create.depends_on,
-            dependency_policy: create.if_dependency_fails,
-            required_capabilities: create.requires,
-            max_retries: create.max_retries,
-            timeout_seconds: create.timeout.map(|limit| limit.as_secs().try_into().unwrap_or(i64::MAX)),
-            ..Self::plain(create.title)
+impl Create {
+    fn wish(self, project_id: Option<ProjectId>) -> NewTask {
+        NewTask {
+            project_id,
+            ticket_id: self.ticket,
+            description: self.description,
+            task_type: self.task_type,
+            phase_id: self.phase,
+            priority: self.priority,
+            dependencies: self.depends_on,
+            dependency_policy: self.if_dependency_fails,
+            required_capabilities: self.requires,
+            max_retries: self.max_retries,
+            timeout_seconds: self.timeout.map(|limit| limit.as_secs().try_into().unwrap_or(i64::MAX)),
+            ..NewTask::plain(self.title)
         }
     }
 }

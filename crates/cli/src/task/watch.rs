@@ -39,6 +39,7 @@ pub struct Watch {
 
 impl Watch {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
+        cx.out.outlast_reader();
         let mut interrupts = signal(SignalKind::interrupt())?;
         let mut watched = Watched { cx, client, id: &self.id, shown: HashSet::new(), waits: None };
         let task = watched.until_over(&mut interrupts).await?;

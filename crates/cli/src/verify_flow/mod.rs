@@ -71,6 +71,7 @@ pub struct Args {
 
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
+        cx.out.outlast_reader();
         // Before there is anything to stop.
         let mut signals = Signals::catch()?;
         let house = if self.exit {

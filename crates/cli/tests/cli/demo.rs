@@ -3,7 +3,10 @@
 
 use serde_json::Value;
 
-use crate::program::{Dir, finish};
+use crate::{
+    program::{Dir, finish, run},
+    server::Running,
+};
 
 #[test]
 fn a_demo_that_cannot_be_shown_says_so_in_one_object_and_leaves_nothing() {
@@ -29,4 +32,25 @@ fn a_server_that_runs_is_not_passed_over_for_want_of_a_token() {
     assert!(said.stderr.contains("OMOI_TOKEN") && said.stderr.contains("--data-dir"), "{}", said.stderr);
     assert_eq!(finish(&mut dir.omoi(&["demo", "--exit", "--data-dir", "x"])).code, 2);
     assert_eq!(served.stop(), 0);
+}
+
+#[test]
+fn a_demo_that_goes_on_serving_says_until_when_its_token_is_valid_and_leaves_one_behind() {
+    let dir = Dir::new();
+    let demo = || {
+        let mut demo = dir.omoi(&["demo", "--data-dir", "data", "--listen", "127.0.0.1:0", "--json"]);
+        let mut running = Running::start(demo.env("OMOI_SANDBOX_IMAGE", "not-there"));
+        running.line();
+        let serves: Value = serde_json::from_str(&running.line()).unwrap();
+        running.interrupt();
+        running.finish();
+        serves
+    };
+    assert!(demo()["token_expires_at"].is_null(), "the first token stays");
+    for _ in 0..2 {
+        assert!(demo()["token_expires_at"].is_string());
+    }
+    let tokens = run(&dir, &["token", "list", "--data-dir", "data", "--json"]).json();
+    let ours = tokens.as_array().unwrap().iter().filter(|token| token["name"] == "omoi demo");
+    assert_eq!(ours.filter(|token| token["revoked_at"].is_null()).count(), 1);
 }

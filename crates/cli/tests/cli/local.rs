@@ -1,5 +1,7 @@
 //! Commands that need no server: help, settings, tokens, the database, the doctor.
 
+use std::os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _};
+
 use serde_json::{Value, json};
 
 use crate::program::{Dir, finish, run};
@@ -119,6 +121,24 @@ fn each_setting_is_shown_with_where_it_came_from() {
     let table = run(&dir, &["config", "show", "--data-dir", "."]).ok();
     assert!(table.lines().next().unwrap().split_whitespace().eq(["key", "value", "origin"]), "{table}");
     assert!(run(&dir, &["config", "default"]).ok().contains("#listen: 127.0.0.1:18000"));
+    let keys = run(&dir, &["config", "default", "--json"]).json();
+    let listen = keys.as_array().unwrap().iter().find(|key| key["key"] == "server.listen").unwrap();
+    assert_eq!(
+        (&listen["default"], &listen["environment"]),
+        (&json!("127.0.0.1:18000"), &json!(["OMOI_LISTEN"]))
+    );
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_named_and_stops_the_start() {
+    let dir = Dir::new();
+    let no_text = std::ffi::OsStr::from_bytes(b"127.0.0.1:\xff");
+    for name in ["OMOI_LISTEN", "OMOI_URL", "OMOI_OF_TOMORROW", "ANTHROPIC_API_KEY"] {
+        let said = finish(dir.omoi(&["config", "show", "--data-dir", "data"]).env(name, no_text));
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{name}: {}", said.stderr);
+        assert!(said.stderr.contains(name), "{name}: {}", said.stderr);
+    }
+    finish(dir.omoi(&["config", "show", "--data-dir", "data"]).env("SOMEBODY_ELSES", no_text)).ok();
 }
 
 #[test]
@@ -186,11 +206,49 @@ fn the_database_is_migrated_checked_and_copied() {
     run(&dir, &["db", "backup", "copy.db", "--data-dir", "data"]).ok();
     let copied = run(&dir, &["token", "list", "--database-url", "sqlite:copy.db", "--json"]).json();
     assert_eq!(copied.as_array().unwrap().len(), 1);
-    let again = run(&dir, &["db", "backup", "copy.db", "--data-dir", "data"]);
-    assert_eq!(again.code, 1);
-    assert!(again.stderr.contains("copy.db"), "{}", again.stderr);
+    let mode = std::fs::metadata(dir.path().join("copy.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "a copy is for its owner alone, as the data directory is");
+    for to in ["copy.db", "nowhere/copy.db"] {
+        let refused = run(&dir, &["db", "backup", to, "--data-dir", "data"]);
+        assert_eq!(refused.code, 1);
+        assert!(refused.stderr.contains(to) && refused.stderr.contains("name a"), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("omoi doctor"), "{}", refused.stderr);
+    }
     let verdict = run(&dir, &["audit", "verify", "--data-dir", "data", "--json"]).json();
     assert_eq!(verdict, json!({ "entries": 1, "broken_at": null }));
+}
+
+#[test]
+fn damage_is_told_with_what_to_do_however_bad_it_is() {
+    let dir = Dir::new();
+    run(&dir, &["db", "migrate", "--data-dir", "data"]).ok();
+    let file = dir.path().join("data/omoi.db");
+    let conn = rusqlite::Connection::open(&file).unwrap();
+    conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    drop(conn);
+    let sound = std::fs::read(&file).unwrap();
+    let no_database = b"not a database at all ".repeat(500);
+    // Past the first page, which says what kind of file it is.
+    let mut holed = sound.clone();
+    holed[2048..].fill(0xff);
+    let mut no_schema = sound.clone();
+    no_schema[100..2048].fill(0xff);
+    for (bytes, what) in [(&no_database, "no database"), (&holed, "holed"), (&no_schema, "no schema")] {
+        std::fs::write(&file, bytes).unwrap();
+        let said = run(&dir, &["db", "check", "--data-dir", "data"]);
+        assert_eq!(said.code, 1, "{what}: {}", said.stderr);
+        assert!(!said.stdout.is_empty(), "{what}");
+        for words in ["data/omoi.db is damaged in", "hint: stop the server", "restore the last backup"] {
+            assert!(said.stderr.contains(words), "{what}: {}", said.stderr);
+        }
+        let said = run(&dir, &["db", "check", "--data-dir", "data", "--json"]);
+        let told: Value = serde_json::from_str(&said.stdout).unwrap();
+        assert!(said.code == 1 && told["damage"][0].is_string(), "{what}: {told}");
+    }
+    std::fs::write(&file, &no_database).unwrap();
+    let said = run(&dir, &["serve", "--data-dir", "data", "--listen", "127.0.0.1:0"]);
+    assert_eq!(said.code, 1);
+    assert!(said.stderr.contains("data/omoi.db cannot be opened"), "{}", said.stderr);
 }
 
 /// A migration cannot be taken back, so nobody runs one by looking.
@@ -238,4 +296,22 @@ fn the_doctor_tells_what_there_is_and_leaves_no_trace() {
     assert_eq!(said.code, 1);
     assert!(said.stdout.contains("missing") && said.stdout.contains("fix: "), "{}", said.stdout);
     assert!(said.stderr.contains("the server cannot run here without data directory"), "{}", said.stderr);
+}
+
+#[test]
+fn the_doctor_tries_no_layer_where_no_sandbox_could_be() {
+    let dir = Dir::new();
+    let doctor = |data_dir: &str| {
+        let mut doctor = dir.omoi(&["doctor", "--json", "--data-dir", data_dir]);
+        let said = finish(doctor.env("OMOI_SANDBOX_LAUNCHER", "/bin/false"));
+        let report: Value = serde_json::from_str(&said.stdout).unwrap();
+        report["checks"].as_array().unwrap().clone()
+    };
+    let checks = doctor("/proc/omoi");
+    let isolation: Vec<_> = checks.iter().filter(|check| check["area"] == "isolation").collect();
+    assert_eq!(isolation.len(), 1, "{isolation:?}");
+    assert!(isolation[0]["detail"].as_str().unwrap().contains("the data directory"), "{isolation:?}");
+    std::fs::create_dir(dir.path().join("data")).unwrap();
+    let found = doctor("data").into_iter().find(|check| check["name"] == "data directory").unwrap();
+    assert_eq!(found["detail"], "data is writable", "a relative one is found as well");
 }

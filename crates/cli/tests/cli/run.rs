@@ -116,6 +116,17 @@ fn a_run_that_fails_says_why_and_ends_with_one() {
     let served = Served::start_api(&dir);
     repository(&dir, "shop", "trunk");
     let hand = Hand::new(&dir);
+    let mut running = served.spawn(&["run", "Print 42", "--project", "shop"]);
+    let id = hand.wanted();
+    let worker = hand.up(&served, &id);
+    running.line();
+    running.stop_reading();
+    work(&worker);
+    worker.post("agent.failed", json!({ "error": "nobody reads on", "failure_kind": "agent" }));
+    hand.kept(&id, nothing());
+    let said = running.finish();
+    assert!(said.code == 1 && said.stderr.contains("nobody reads on"), "{} {}", said.code, said.stderr);
+
     let running = served.spawn(&["run", "Print 42", "--project", "shop"]);
     let id = hand.wanted();
     let worker = hand.up(&served, &id);

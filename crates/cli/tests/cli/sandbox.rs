@@ -78,6 +78,41 @@ fn the_output_and_the_exit_code_of_a_command_are_ours() {
 }
 
 #[test]
+fn who_reads_no_further_still_gets_the_exit_code() {
+    let dir = Dir::new();
+    let served = Served::start_api(&dir);
+    project(&dir, &served);
+    let hand = Hand::new(&dir);
+    for json in [&[] as &[_], &["--json"]] {
+        let args = [&["sandbox", "create", "--project", "shop"], json, &["--", "make"]].concat();
+        let mut running = served.spawn(&args);
+        let id = hand.wanted();
+        let worker = hand.up(&served, &id);
+        begin(&worker);
+        say(&worker, "cmd-1", "stdout", "one\n");
+        running.line();
+        running.stop_reading();
+        say(&worker, "cmd-1", "stdout", "two\n");
+        say(&worker, "cmd-1", "stderr", "three\n");
+        end(&worker, 3);
+        hand.kept(&id, nothing());
+        let said = running.finish();
+        assert_eq!(said.code, 3, "{}", said.stderr);
+        assert!(!json.is_empty() || said.stderr.contains("three\n"), "{}", said.stderr);
+    }
+
+    let attached = served.omoi(&["sandbox", "attach", "--id", "sbx-a", "--json"]).json();
+    let worker = served.worker("sbx-a", attached["token"].as_str().unwrap());
+    worker.post("agent.started", json!({}));
+    let mut follower = served.spawn(&["sandbox", "events", "sbx-a", "--follow"]);
+    follower.line();
+    follower.stop_reading();
+    worker.post("agent.message", json!({ "content": "nobody reads this" }));
+    assert_eq!(follower.finish().code, 0, "one that only shows is done");
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
 fn a_server_that_goes_and_comes_back_costs_no_output_and_doubles_none() {
     let dir = Dir::new();
     let served = Served::start_api(&dir);

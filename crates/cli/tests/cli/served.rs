@@ -54,6 +54,27 @@ fn the_first_start_shows_a_token_and_later_ones_how_to_make_one() {
     assert_eq!(again.stop(), 0);
 }
 
+/// As docs/operations.md has it, but for the files that somebody forgets to remove.
+#[test]
+fn what_a_stopped_server_leaves_is_one_file_and_a_backup_takes_its_place() {
+    let dir = Dir::new();
+    let served = Served::start_api(&dir);
+    served.omoi(&["project", "create", "before"]).ok();
+    run(&dir, &["db", "backup", "copy.db", "--data-dir", "data"]).ok();
+    served.omoi(&["project", "create", "after"]).ok();
+    let token = served.token.clone();
+    assert_eq!(served.stop(), 0);
+    let log = dir.path().join("data/omoi.db-wal").metadata();
+    assert_eq!(log.map_or(0, |log| log.len()), 0, "the log is empty");
+    std::fs::copy(dir.path().join("copy.db"), dir.path().join("data/omoi.db")).unwrap();
+    let mut served = Served::start_api(&dir);
+    served.token = token;
+    let listed = served.omoi(&["project", "list", "--json"]).json();
+    let names: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["before"]);
+    assert_eq!(served.stop(), 0);
+}
+
 #[test]
 fn an_address_that_is_taken_is_named() {
     let dir = Dir::new();
@@ -143,6 +164,7 @@ fn projects_tickets_and_tasks_are_made_listed_and_shown() {
         assert_eq!(absent.code, 3, "{}", absent.stderr);
         assert!(absent.stderr.starts_with("error: ") && absent.stdout.is_empty());
     }
+    assert_projects_go_by_name(&dir, &served);
     let page = served.omoi(&["task", "list", "--limit", "1", "--json"]).json();
     assert_eq!(page["items"].as_array().unwrap().len(), 1);
     assert!(page["next"].is_string());
@@ -156,6 +178,32 @@ fn projects_tickets_and_tasks_are_made_listed_and_shown() {
     assert!(served.omoi(&["audit", "list"]).ok().contains("task.cancel"));
     assert_eq!(served.stop(), 0);
     run(&dir, &["audit", "verify", "--data-dir", "data"]).ok();
+}
+
+/// Wherever a project may be named; one that is not there is said so, and is no empty list.
+fn assert_projects_go_by_name(dir: &Dir, served: &Served<'_>) {
+    dir.write("plan.yaml", "- {key: a, title: Planned}\n");
+    served.omoi(&["project", "create", "empty"]).ok();
+    for args in [
+        &["task", "create", "Named"] as &[_],
+        &["task", "import", "plan.yaml"],
+        &["ticket", "create", "Named", "--no-task"],
+        &["task", "list"],
+        &["ticket", "list"],
+        &["sandbox", "list"],
+        &["conductor", "show"],
+    ] {
+        served.omoi(&[args, &["--project", "shop"]].concat()).ok();
+        let absent = served.omoi(&[args, &["--project", "nowhere"]].concat());
+        assert_eq!((absent.code, absent.stdout.as_str()), (3, ""), "{args:?}: {}", absent.stderr);
+        assert!(absent.stderr.contains("no project \"nowhere\""), "{args:?}: {}", absent.stderr);
+    }
+    let count = |noun: &str, project: &str| {
+        let listed = served.omoi(&[noun, "list", "--project", project, "--json"]).json();
+        listed["items"].as_array().unwrap().len()
+    };
+    assert_eq!((count("task", "shop"), count("ticket", "shop")), (4, 2));
+    assert_eq!((count("task", "empty"), count("ticket", "empty")), (0, 0));
 }
 
 #[test]

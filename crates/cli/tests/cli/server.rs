@@ -108,22 +108,28 @@ fn serve(dir: &Dir, more: &[&str]) -> Running {
 /// Killed when the test is over.
 pub struct Running {
     child: Child,
-    stdout: BufReader<ChildStdout>,
+    /// None once nobody reads it any more.
+    stdout: Option<BufReader<ChildStdout>>,
 }
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stdout = child.stdout.take().map(BufReader::new);
         Self { child, stdout }
     }
 
     pub fn line(&mut self) -> String {
         let mut line = String::new();
-        if self.stdout.read_line(&mut line).unwrap() == 0 {
+        if self.stdout.as_mut().unwrap().read_line(&mut line).unwrap() == 0 {
             panic!("it said no more: {}", self.stderr());
         }
         line
+    }
+
+    /// As `| head -1` does once it has its line.
+    pub fn stop_reading(&mut self) {
+        self.stdout = None;
     }
 
     /// As Ctrl-C does.
@@ -139,7 +145,9 @@ impl Running {
     /// Waits for its end.
     pub fn finish(mut self) -> Said {
         let mut stdout = String::new();
-        self.stdout.read_to_string(&mut stdout).unwrap();
+        if let Some(rest) = &mut self.stdout {
+            rest.read_to_string(&mut stdout).unwrap();
+        }
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         Said { code, stdout, stderr: self.stderr() }
     }

@@ -63,6 +63,24 @@ fn a_task_is_watched_over_its_attempts() {
 }
 
 #[test]
+fn who_reads_no_further_is_told_how_it_ended() {
+    let dir = Dir::new();
+    let served = Served::start_api(&dir);
+    let task = task(&served);
+    let (_, worker) = attempt(&served, &task);
+    let mut watched = served.spawn(&["task", "watch", &task]);
+    worker.post("agent.message", json!({ "content": "I work." }));
+    while !watched.line().contains("I work.") {}
+    watched.stop_reading();
+    worker.post("agent.message", json!({ "content": "Nobody reads this." }));
+    worker.post("agent.failed", json!({ "error": "it broke", "failure_kind": "agent" }));
+    let said = watched.finish();
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("it broke"), "{}", said.stderr);
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
 fn who_turns_away_ends_nothing() {
     let dir = Dir::new();
     let served = Served::start_api(&dir);

@@ -9,12 +9,14 @@ use std::{
 
 use omoi_protocol::{ProjectId, SandboxId, TaskId, live::LiveEvent};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     git::Mirror,
-    omoi::{As, Omoi, data},
+    omoi::{As, Omoi, PATIENCE, data},
 };
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Waits in a tool until it is told what to do, then writes it down.
 const WAITS: &str = r#"
@@ -37,9 +39,11 @@ steps:
     end: true
 "#;
 
-/// Makes a file, a commit of its own and a change that it does not commit, a few times over.
+/// Makes a file, a commit of its own and a change that it does not commit, a few times over. It has a second or two of work
+/// left once the first file is heard of.
 const BUSY: &str = r#"
 about: many small steps
+delay: 200ms
 steps:
   - name: write
     say: "Step {n}."
@@ -109,6 +113,18 @@ impl Omoi {
             event.event_type == "SANDBOX_MESSAGE_STATE" && data["message_id"] == id && now >= Some(wanted)
         };
         self.until(to, reached).await;
+    }
+
+    /// Waits for what the worker says in its sandbox's own log, which needs no server.
+    async fn until_log(&self, id: &SandboxId, words: &str) {
+        let log = self.data().join("sandboxes").join(id.as_str()).join("log");
+        let says = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(words));
+        let said = timeout(PATIENCE, async {
+            while !says() {
+                sleep(LOOK_EVERY).await;
+            }
+        });
+        assert!(said.await.is_ok(), "{} does not say {words:?}", log.display());
     }
 
     pub async fn task(&self, id: &TaskId) -> Value {
@@ -319,8 +335,7 @@ async fn the_agent_works_on_while_the_server_is_away() {
     let (task, sandbox) = omoi.agent(&project, "busy", json!({})).await;
     omoi.until(&sandbox, |event| event.event_type == "agent.file_edited").await;
     omoi.kill().await;
-    // Long enough for a call to fail and be tried again.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    omoi.until_log(&sandbox, "events wait").await;
     omoi.start_again().await;
     omoi.gone(&sandbox).await;
     let events = omoi.stored(&sandbox).await;

@@ -2,11 +2,11 @@
 
 use std::{io, path::PathBuf};
 
-use super::{Entry, Key, Origin, form::Kind};
+use super::{Entry, Key, Origin, form::Kind, value::mask_user};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// `value` is quoted, or hidden when the key is a secret.
+    /// `value` is quoted, without the user and password of an address, or hidden when the key is a secret.
     #[error("{key} (from {origin}): {value} is not {accepts}")]
     Value { key: &'static str, origin: Origin, value: String, accepts: &'static str },
     #[error("{key} (from {origin}): no such key; the nearest is {nearest}")]
@@ -32,7 +32,8 @@ pub enum Error {
 
 impl Error {
     pub(super) fn value(key: &Key, text: &str, origin: Origin) -> Self {
-        let value = if key.kind == Kind::Secret { "***".to_owned() } else { format!("{text:?}") };
+        let value =
+            if key.kind == Kind::Secret { "***".to_owned() } else { format!("{:?}", mask_user(text)) };
         Self::Value { key: key.name, origin, value, accepts: key.accepts }
     }
 

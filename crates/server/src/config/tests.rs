@@ -192,6 +192,8 @@ fn a_secret_shows_nowhere() {
         ("", [("DATABASE_URL", "mysql://omoi:hidden@db/omoi")].as_slice()),
         ("database: { url: [hidden] }", &[]),
         ("", &[("OPENAI_API_KEY", "hidden key")]),
+        ("", &[("ANTHROPIC_BASE_URL", "https://user:hidden@proxy")]),
+        ("server: { allowed_origins: ['https://a:hidden@b', [c]] }", &[]),
         ("database: { url: 'hidden }", &[]),
         ("database:\n  url: hidden: x\n", &[]),
         ("database:\n  url: hidden\n bad indent", &[]),

@@ -164,6 +164,17 @@ fn mask_password(url: &str) -> String {
     if user.is_empty() { format!("{scheme}://{address}") } else { format!("{scheme}://{user}@{address}") }
 }
 
+/// What may be repeated of a text that was refused: it may be an address with a user and a password, well written or not.
+pub(super) fn mask_user(text: &str) -> String {
+    match text.rsplit_once('@') {
+        Some((before, address)) => {
+            let scheme = before.split_once("://").map(|(scheme, _)| format!("{scheme}://"));
+            format!("{}***@{address}", scheme.unwrap_or_default())
+        }
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +204,15 @@ mod tests {
             let parsed = DatabaseUrl::parse(url).unwrap();
             assert_eq!(parsed.show(), shown);
             assert!(!format!("{parsed:?}").contains("hidden"));
+        }
+        for (text, shown) in [
+            ("https://user:hidden@proxy/v1?", "https://***@proxy/v1?"),
+            ("https://user:hid@/hidden@proxy", "https://***@proxy"),
+            ("https://a,https://user:hidden@b", "https://***@b"),
+            ("user:hidden@proxy", "***@proxy"),
+            ("ftp://proxy", "ftp://proxy"),
+        ] {
+            assert_eq!(mask_user(text), shown);
         }
         for url in ["mysql://db/omoi", "sqlite:", "postgres://", "/srv/omoi.db"] {
             assert!(DatabaseUrl::parse(url).is_none(), "{url}");

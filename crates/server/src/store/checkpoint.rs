@@ -1,12 +1,12 @@
 //! SQLite's log is copied into the database on a thread of its own, a part at a time, so that whoever writes does not
 //! wait for it. The log starts anew once all of it is copied and nobody reads from it; when it has grown long
-//! without, the writer copies what is left itself.
+//! without, the writer copies what is left itself. A server that stops leaves an empty one.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use rusqlite::Connection;
 
-use super::{Error, sqlite};
+use super::{Error, Tx, sqlite};
 
 /// Pages that are written before they are copied: the disk is busy with a copy for some milliseconds, and whoever commits
 /// then waits, so there are few copies; and a page that was written often is copied once.
@@ -36,6 +36,15 @@ pub(super) fn run(conn: &Connection, parts: &Receiver<()>) {
         if let Err(error) = sqlite::query(conn, "PRAGMA wal_checkpoint(PASSIVE)", vec![]) {
             tracing::warn!(%error, "the log could not be copied into the database");
         }
+    }
+}
+
+/// Copies all of it and leaves none.
+pub(super) async fn empty(tx: &mut Tx) -> Result<(), Error> {
+    let told = tx.query_one("PRAGMA wal_checkpoint(TRUNCATE)", vec![]).await?;
+    match told.map(|row| row.get::<i64>("busy")).transpose()? {
+        Some(0) | None => Ok(()),
+        Some(_) => Err(Error::Unavailable("somebody else uses the database".to_owned())),
     }
 }
 

@@ -293,6 +293,15 @@ impl Store {
         matches!(self.place, Place::Postgres(_))
     }
 
+    /// Empties SQLite's log into the database, so that its one file is all there is to keep or to replace. Others who use it
+    /// may stand in the way; nothing is lost by that.
+    pub async fn empty_log(&self) -> Result<(), Error> {
+        if self.is_shared() {
+            return Ok(());
+        }
+        self.read(async |tx| checkpoint::empty(tx).await).await
+    }
+
     /// Copies an embedded database into a new file, while it is in use.
     pub fn backup(config: &Config, to: &std::path::Path) -> Result<(), Error> {
         match Place::new(config)? {
@@ -306,18 +315,17 @@ impl Store {
     /// Looks for damage, for as long as that takes; the lines it finds, or none.
     pub async fn check(config: &Config) -> Result<Vec<String>, Error> {
         let place = Place::new(config)?;
-        let embedded = matches!(place, Place::Sqlite { .. });
+        if let Place::Sqlite { path, synchronous } = place.clone() {
+            // Before anything else is asked of it, which would only fail.
+            let looked = tokio::task::spawn_blocking(move || sqlite::check(&path, synchronous)).await;
+            let found = looked.map_err(|error| Error::Statement(error.to_string()))??;
+            if !found.is_empty() {
+                return Ok(found);
+            }
+        }
         thread::apart(place, Arc::new(Rules::new(config)), async move |tx| {
             migrate::must_be_done(tx).await?;
             let mut found = Vec::new();
-            if embedded {
-                for row in
-                    tx.query("SELECT integrity_check AS line FROM pragma_integrity_check", vec![]).await?
-                {
-                    found.push(row.get::<String>("line")?);
-                }
-                found.retain(|line| line != "ok");
-            }
             let sql = "SELECT /* all */ count(*) AS rows_kept, COALESCE(max(pos), 0) AS last FROM events";
             if let Some(row) = tx.query_one(sql, vec![]).await? {
                 let (kept, last): (i64, i64) = (row.get("rows_kept")?, row.get("last")?);

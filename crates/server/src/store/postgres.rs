@@ -25,6 +25,8 @@ pub(super) const MIGRATION_LOCK: i64 = WRITE_LOCK + 1;
 pub(super) const CHANNEL: &str = "omoi_events";
 /// The database itself ends a statement that takes too long; if nothing comes even then, it is not there.
 const MARGIN: Duration = Duration::from_secs(1);
+/// Where PostgreSQL listens unless the address says otherwise.
+const PORT: u16 = 5432;
 /// So that a connection on which we only listen is found dead.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
@@ -102,7 +104,26 @@ impl Address {
     {
         // The driver's own limit ends once the socket is open; whoever listens there may still say nothing.
         let connected = tokio::time::timeout(self.connect_timeout, self.config.connect(tls)).await;
-        connected.map_err(|_| said_nothing(self.connect_timeout))?.map_err(fault)
+        let connected = connected.map_err(|_| said_nothing(self.connect_timeout));
+        connected.and_then(|connected| connected.map_err(fault)).map_err(|error| match error {
+            Error::Unavailable(why) => Error::Unavailable(format!("{}: {why}", self.hosts())),
+            error => error,
+        })
+    }
+
+    /// Where it is, without who asks and their password.
+    fn hosts(&self) -> String {
+        let ports = self.config.get_ports();
+        let host = |(at, host): (usize, &Host)| {
+            // One port may stand for all of them.
+            let port = ports.get(at).or(ports.first()).copied().unwrap_or(PORT);
+            match host {
+                Host::Tcp(name) if name.contains(':') => format!("[{name}]:{port}"),
+                Host::Tcp(name) => format!("{name}:{port}"),
+                Host::Unix(directory) => directory.display().to_string(),
+            }
+        };
+        self.config.get_hosts().iter().enumerate().map(host).collect::<Vec<_>>().join(", ")
     }
 
     /// Calls `heard` with the position in each notice, until the connection ends.
@@ -381,12 +402,18 @@ fn said_nothing(for_so_long: Duration) -> Error {
 
 /// A refusal by the server that a repeat would meet again is a defect of ours; everything else may pass.
 pub(super) fn fault(error: tokio_postgres::Error) -> Error {
-    let text = error.as_db_error().map_or_else(|| error.to_string(), ToString::to_string);
+    let text = error.as_db_error().map_or_else(|| with_causes(&error), ToString::to_string);
     // Classes 22, 23, 42 and 54: data, constraint, syntax and size. The rest is connections, resources and shutdown.
     match error.code().map(|state| &state.code()[..2]) {
         Some("22" | "23" | "42" | "54") => Error::Statement(text),
         _ => Error::Unavailable(text),
     }
+}
+
+/// The driver says what it was at; what went wrong there is behind it.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 impl ToSql for Value {
@@ -448,7 +475,38 @@ impl<'a> FromSql<'a> for Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Value, as_one};
+    use std::time::Duration;
+
+    use super::{Address, Error, Value, as_one};
+
+    fn address(url: &str) -> Address {
+        Address::parse(url, Duration::from_secs(5), Duration::from_secs(5)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_fails_says_where_and_why_and_no_password() {
+        // Nothing listens on a port that was just given back.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap();
+        drop(listener);
+        let refused = address(&format!("postgres://omoi:hidden@{place}/omoi")).connect().await;
+        let Err(Error::Unavailable(why)) = refused else { panic!("somebody listens at {place}") };
+        assert!(why.starts_with(&format!("{place}: ")) && why.contains("onnection refused"), "{why}");
+        assert!(!why.contains("hidden"), "{why}");
+    }
+
+    #[test]
+    fn a_database_is_told_by_its_hosts_and_ports() {
+        for (url, hosts) in [
+            ("postgres://omoi:hidden@db/omoi", "db:5432"),
+            ("postgres://a:1,b:2/omoi", "a:1, b:2"),
+            ("host=a,b port=7", "a:7, b:7"),
+            ("postgres://[::1]:5433/omoi", "[::1]:5433"),
+            ("host=/run/postgresql", "/run/postgresql"),
+        ] {
+            assert_eq!(address(url).hosts(), hosts, "{url}");
+        }
+    }
 
     #[test]
     fn statements_said_as_one_keep_their_values() {

@@ -1,6 +1,6 @@
 //! SQLite: the embedded default. WAL, one writing connection, several reading ones.
 
-use std::{path::Path, rc::Rc, time::Duration};
+use std::{os::unix::fs::OpenOptionsExt as _, path::Path, rc::Rc, time::Duration};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Statement, config::DbConfig, types::ValueRef};
 
@@ -31,30 +31,53 @@ pub(super) fn patiently<T>(
 }
 
 pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> Result<Connection, Error> {
+    try_open(path, synchronous, reader).map_err(|error| unusable(path, &error))
+}
+
+fn try_open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
-    let conn = Connection::open_with_flags(path, flags).map_err(fault)?;
-    conn.busy_timeout(BUSY_TIMEOUT).map_err(fault)?;
+    let conn = Connection::open_with_flags(path, flags)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     // A plan is made for a statement, not for its values: otherwise a statement that comes near a partial index is
     // parsed and planned anew whenever it is bound, which cost more than half of a claim.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(fault)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     let synchronous = match synchronous {
         SqliteSynchronous::Full => "FULL",
         SqliteSynchronous::Normal => "NORMAL",
     };
-    batch(
-        &conn,
-        &format!(
-            "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; \
-             PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; \
-             PRAGMA query_only = {};",
-            u8::from(reader)
-        ),
-    )?;
+    conn.execute_batch(&format!(
+        "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; \
+         PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; \
+         PRAGMA query_only = {};",
+        u8::from(reader)
+    ))?;
     Ok(conn)
+}
+
+/// Whatever it is, nothing can be kept in the file as it is.
+fn unusable(path: &Path, error: &rusqlite::Error) -> Error {
+    Error::Unavailable(format!("{} cannot be opened: {error}", path.display()))
+}
+
+/// The lines that SQLite finds damage in, or none. A file that is too damaged to be looked through is damaged as well.
+pub(super) fn check(path: &Path, synchronous: SqliteSynchronous) -> Result<Vec<String>, Error> {
+    let lines = try_open(path, synchronous, true).and_then(|conn| {
+        let mut asked = conn.prepare("PRAGMA integrity_check")?;
+        asked.query_map((), |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+    });
+    match lines {
+        Ok(lines) => Ok(lines.into_iter().filter(|line| line != "ok").collect()),
+        Err(error) if is_damage(&error) => Ok(vec![error.to_string()]),
+        Err(error) => Err(unusable(path, &error)),
+    }
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 pub(super) fn batch(conn: &Connection, sql: &str) -> Result<(), Error> {
@@ -76,13 +99,18 @@ pub(super) fn data_version(conn: &Connection) -> Result<i64, Error> {
 /// transaction: with a server at work it would never end.
 pub(super) fn backup(path: &Path, synchronous: SqliteSynchronous, to: &Path) -> Result<(), Error> {
     let from = open(path, synchronous, true)?;
-    // An empty file is an empty database, and from now on it is ours to remove.
-    std::fs::File::create_new(to).map_err(|error| match error.kind() {
+    // An empty file is an empty database, and from now on it is ours to remove. It holds what the database does, so only
+    // its owner may read it.
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+    made.map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             let detail = format!("{} exists already; name a new file", to.display());
             Error::conflict("file_exists", detail)
         }
-        _ => Error::Unavailable(format!("{} cannot be made: {error}", to.display())),
+        _ => {
+            let what = "name a file in a directory that is there and that you may write to";
+            Error::invalid("file_refused", format!("{} cannot be made: {error}; {what}", to.display()))
+        }
     })?;
     let copied = batch(&from, "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
         .and_then(|()| from.backup("main", to, None::<fn(rusqlite::backup::Progress)>).map_err(fault));
