@@ -2,19 +2,21 @@
 //! reaches it, and neither a killed server nor a killed worker loses anything.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
 use omoi_protocol::{ProjectId, SandboxId, TaskId, live::LiveEvent};
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     git::Mirror,
-    omoi::{As, Omoi, data},
+    omoi::{As, Omoi, PATIENCE, data},
 };
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Waits in a tool until it is told what to do, then writes it down.
 const WAITS: &str = r#"
@@ -37,10 +39,14 @@ steps:
     end: true
 "#;
 
-/// Makes a file, a commit of its own and a change that it does not commit, a few times over.
+/// Makes a file, a commit of its own and a change that it does not commit, a few times over; before that it is held inside a
+/// tool until it is let go.
 const BUSY: &str = r#"
 about: many small steps
 steps:
+  - name: hold
+    say: I wait.
+    call: { tool: Bash, input: { command: "touch held; while test -e held; do sleep 0.02; done; echo on > went.txt" } }
   - name: write
     say: "Step {n}."
     call: { tool: Write, input: { file_path: "made/{n}.txt", content: "step {n}\n" } }
@@ -109,6 +115,18 @@ impl Omoi {
             event.event_type == "SANDBOX_MESSAGE_STATE" && data["message_id"] == id && now >= Some(wanted)
         };
         self.until(to, reached).await;
+    }
+
+    /// Waits for a file in the workspace, looked at from outside: no server is needed for it.
+    async fn until_there(&self, id: &SandboxId, name: &str) -> PathBuf {
+        let path = self.workspace(id).join(name);
+        let there = timeout(PATIENCE, async {
+            while !path.exists() {
+                sleep(LOOK_EVERY).await;
+            }
+        });
+        assert!(there.await.is_ok(), "{} never comes", path.display());
+        path
     }
 
     pub async fn task(&self, id: &TaskId) -> Value {
@@ -317,19 +335,23 @@ async fn the_agent_works_on_while_the_server_is_away() {
     let mut omoi = Omoi::with_scenarios(&[("busy", BUSY)]).await;
     let project = omoi.small_project().await;
     let (task, sandbox) = omoi.agent(&project, "busy", json!({})).await;
-    omoi.until(&sandbox, |event| event.event_type == "agent.file_edited").await;
+    omoi.until_event(&sandbox, "command.started").await;
+    let held = omoi.until_there(&sandbox, "held").await;
     omoi.kill().await;
-    // Long enough for a call to fail and be tried again.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    std::fs::remove_file(held).unwrap();
+    omoi.until_there(&sandbox, "went.txt").await;
     omoi.start_again().await;
     omoi.gone(&sandbox).await;
     let events = omoi.stored(&sandbox).await;
     assert_gapless(&events);
-    assert_eq!(of(&events, "agent.file_edited").len(), 12);
+    let made = |data: &&&Value| data["file_path"].as_str().unwrap().starts_with("made/");
+    assert_eq!(of(&events, "agent.file_edited").iter().filter(made).count(), 12);
     let task = omoi.task(&task).await;
     assert_eq!(task["status"], "completed", "{task}");
     let mirror = Mirror::of(&omoi.data(), &project);
-    assert_eq!(mirror.file(task["branch_name"].as_str().unwrap(), "made/12.txt"), "step 12");
+    let branch = task["branch_name"].as_str().unwrap();
+    assert_eq!(mirror.file(branch, "went.txt"), "on");
+    assert_eq!(mirror.file(branch, "made/12.txt"), "step 12");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,13 +34,13 @@ enum Remedy {
 }
 
 pub async fn send(outbox: &Outbox, client: &Client, sandbox: &SandboxId) {
-    let (mut failures, mut count_max) = (0, usize::MAX);
+    let (mut failures, mut told, mut count_max) = (0, false, usize::MAX);
     loop {
         let batch = next_batch(outbox, count_max).await;
         sync(outbox).await;
         let error = match client.event_append_all(sandbox, &batch).await {
             Ok(received) => {
-                (failures, count_max) = (0, usize::MAX);
+                (failures, told, count_max) = (0, false, usize::MAX);
                 acknowledge(outbox, &batch, &received);
                 continue;
             }
@@ -49,8 +49,9 @@ pub async fn send(outbox: &Outbox, client: &Client, sandbox: &SandboxId) {
         match remedy(client, sandbox, &batch, &error).await {
             Remedy::Wait => {
                 failures += 1;
-                // A heartbeat that is late is nothing to tell of: the next one says the same.
-                if failures == 1 && !batch.iter().all(|event| is_heartbeat(&event.event_type)) {
+                // A heartbeat that is late is nothing to tell of: the next one says the same. The rest is told once.
+                if !told && !batch.iter().all(|event| is_heartbeat(&event.event_type)) {
+                    told = true;
                     eprintln!("omoi-worker: events wait: {error}");
                 }
                 let pause = RETRY.pause(failures, None).unwrap_or(RETRY.cap);
