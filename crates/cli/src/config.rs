@@ -1,7 +1,7 @@
 //! `omoi config`: every setting with where it came from, and the file that documents them.
 
 use anyhow::Result;
-use omoi_server::config::{Config, Entry, Origin};
+use omoi_server::config::{Config, Entry, KEYS, Key, Origin};
 use serde::Serialize;
 
 use crate::{Context, settings::Settings, table::Table};
@@ -28,7 +28,7 @@ pub struct Args {
 enum Verb {
     /// Print each value and where it came from; secrets are masked
     Show,
-    /// Print the default file, which documents every key
+    /// Print the default file, which documents every key; with --json the same as a list
     Default,
 }
 
@@ -46,7 +46,10 @@ impl Args {
                     lines.iter().fold(table, row).render()
                 })
             }
-            Verb::Default => cx.out.raw(&Config::default_file()),
+            Verb::Default => {
+                let keys: Vec<_> = KEYS.iter().map(Known::from).collect();
+                cx.out.answer(&keys, |_| Config::default_file())
+            }
         }
     }
 }
@@ -66,5 +69,22 @@ impl<'a> From<&'a Entry> for Line<'a> {
             origin => origin.to_string(),
         };
         Self { key, value, origin, doc }
+    }
+}
+
+/// A key as the default file tells of it.
+#[derive(Serialize)]
+struct Known {
+    key: &'static str,
+    default: &'static str,
+    takes: &'static str,
+    environment: &'static [&'static str],
+    doc: String,
+}
+
+impl From<&Key> for Known {
+    fn from(key: &Key) -> Self {
+        let Key { name, default, accepts, env, .. } = *key;
+        Self { key: name, default, takes: accepts, environment: env, doc: key.doc() }
     }
 }

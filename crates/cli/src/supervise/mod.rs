@@ -7,6 +7,8 @@ mod run;
 mod show;
 
 use anyhow::Result;
+use omoi_server::domain::supervision::policy::DEFAULT;
+use serde_json::Value;
 
 use crate::Context;
 
@@ -31,7 +33,13 @@ impl Args {
         match self.verb {
             Verb::Replay(replay) => replay.run(cx).await,
             Verb::Measure(measure) => measure.run(cx),
-            Verb::Policy => cx.out.raw(omoi_server::domain::supervision::policy::DEFAULT),
+            Verb::Policy => cx.out.answer(&tree(DEFAULT)?, |_| DEFAULT.to_owned()),
         }
     }
+}
+
+fn tree(policy: &str) -> Result<Value> {
+    // What it explains to people is no part of it, and more than is kept by default.
+    let options = serde_saphyr::options! { emit_comments: false };
+    Ok(serde_saphyr::from_str_with_options(policy, options)?)
 }

@@ -121,6 +121,12 @@ fn each_setting_is_shown_with_where_it_came_from() {
     let table = run(&dir, &["config", "show", "--data-dir", "."]).ok();
     assert!(table.lines().next().unwrap().split_whitespace().eq(["key", "value", "origin"]), "{table}");
     assert!(run(&dir, &["config", "default"]).ok().contains("#listen: 127.0.0.1:18000"));
+    let keys = run(&dir, &["config", "default", "--json"]).json();
+    let listen = keys.as_array().unwrap().iter().find(|key| key["key"] == "server.listen").unwrap();
+    assert_eq!(
+        (&listen["default"], &listen["environment"]),
+        (&json!("127.0.0.1:18000"), &json!(["OMOI_LISTEN"]))
+    );
 }
 
 #[test]

@@ -77,4 +77,10 @@ fn the_default_policy_can_be_printed_and_used() {
     let told =
         run(&dir, &["supervise", "replay", &recorded("force-push"), "--policy", "own.yaml", "--json"]).json();
     assert_eq!(told["runs"][0]["findings"][0]["kind"], "forbidden_command");
+
+    let policy = run(&dir, &["supervise", "policy", "--json"]).json();
+    dir.write("own.json", &policy.to_string());
+    let again =
+        run(&dir, &["supervise", "replay", &recorded("force-push"), "--policy", "own.json", "--json"]).json();
+    assert_eq!(again["runs"], told["runs"]);
 }
