@@ -39,10 +39,11 @@ mod whoami;
 use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
+use omoi_server::config::KEYS;
 
 use crate::{
     args::Cli,
-    failure::{Code, Failure},
+    failure::{Code, Failure, USAGE},
     out::Out,
 };
 
@@ -66,8 +67,13 @@ fn main() -> ExitCode {
 }
 
 async fn run() -> ExitCode {
-    let cli = Cli::parse();
     let no_color = environment("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if let Some(name) = unreadable() {
+        let cause = format!("the environment variable {name} is not text in UTF-8");
+        Out::new(false, no_color).failure(&Failure { code: USAGE, cause, hint: None });
+        return ExitCode::from(USAGE);
+    }
+    let cli = Cli::parse();
     let context = Context { out: Out::new(cli.json, no_color), env: environment };
     match Box::pin(cli.command.run(&context)).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -85,4 +91,14 @@ async fn run() -> ExitCode {
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// A variable of ours whose value cannot be read; it would count as not set.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn unreadable() -> Option<String> {
+    let is_key = |name: &str| KEYS.iter().any(|key| key.env.contains(&name));
+    let broken = std::env::vars_os().filter(|(_, value)| value.to_str().is_none());
+    broken
+        .filter_map(|(name, _)| name.into_string().ok())
+        .find(|name| name.starts_with("OMOI_") || is_key(name))
 }

@@ -1,6 +1,6 @@
 //! Commands that need no server: help, settings, tokens, the database, the doctor.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
@@ -127,6 +127,18 @@ fn each_setting_is_shown_with_where_it_came_from() {
         (&listen["default"], &listen["environment"]),
         (&json!("127.0.0.1:18000"), &json!(["OMOI_LISTEN"]))
     );
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_named_and_stops_the_start() {
+    let dir = Dir::new();
+    let no_text = std::ffi::OsStr::from_bytes(b"127.0.0.1:\xff");
+    for name in ["OMOI_LISTEN", "OMOI_URL", "OMOI_OF_TOMORROW", "ANTHROPIC_API_KEY"] {
+        let said = finish(dir.omoi(&["config", "show", "--data-dir", "data"]).env(name, no_text));
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{name}: {}", said.stderr);
+        assert!(said.stderr.contains(name), "{name}: {}", said.stderr);
+    }
+    finish(dir.omoi(&["config", "show", "--data-dir", "data"]).env("SOMEBODY_ELSES", no_text)).ok();
 }
 
 #[test]
