@@ -84,3 +84,36 @@ async fn a_502_for_heartbeats_is_quiet_and_the_worker_goes_on() {
     assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
     assert_dense(&house.events(id).await);
 }
+
+/// Also when a heartbeat was the first to wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_that_wait_are_told_of_once() {
+    let house = House::open().await;
+    let gateway = Gateway::before(&house).await;
+    let attached = house.attach(None).await;
+    let id = &attached.sandbox.id;
+    let mut launch = launch(&house, &attached, &["sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"]);
+    launch.limits.heartbeat_seconds = 1;
+    launch.door.url.clone_from(&gateway.url);
+    let worker = Worker::run(house.dir.path(), &launch);
+    house.told(id, "agent.heartbeat").await;
+    gateway.is_bad.send_replace(true);
+    let refused = async |more: usize| {
+        let mut count = gateway.refused.subscribe();
+        let enough = *count.borrow() + more;
+        count.wait_for(|count| *count >= enough).await.map(|_| ()).unwrap();
+    };
+    refused(1).await;
+    std::fs::write(house.dir.path().join("workspace/go"), "").unwrap();
+    let spool = house.dir.path().join("spool/events.jsonl");
+    let waits = || std::fs::read_to_string(&spool).is_ok_and(|text| text.contains("command.completed"));
+    eventually(async || waits().then_some(())).await;
+    // One may have been on its way before.
+    refused(3).await;
+    gateway.is_bad.send_replace(false);
+    let ended = worker.end().await;
+    assert_eq!(ended.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(said.matches("events wait").count(), 1, "{said}");
+    assert_dense(&house.events(id).await);
+}

@@ -2,7 +2,7 @@
 //! reaches it, and neither a killed server nor a killed worker loses anything.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -39,12 +39,15 @@ steps:
     end: true
 "#;
 
-/// Makes a file, a commit of its own and a change that it does not commit, a few times over. It has a second or two of work
-/// left once the first file is heard of.
+/// Makes a file, a commit of its own and a change that it does not commit, a few times over; before that it is held inside a
+/// tool until it is let go.
 const BUSY: &str = r#"
 about: many small steps
 delay: 200ms
 steps:
+  - name: hold
+    say: I wait.
+    call: { tool: Bash, input: { command: "touch held; while test -e held; do sleep 0.02; done; echo on > went.txt" } }
   - name: write
     say: "Step {n}."
     call: { tool: Write, input: { file_path: "made/{n}.txt", content: "step {n}\n" } }
@@ -115,16 +118,16 @@ impl Omoi {
         self.until(to, reached).await;
     }
 
-    /// Waits for what the worker says in its sandbox's own log, which needs no server.
-    async fn until_log(&self, id: &SandboxId, words: &str) {
-        let log = self.data().join("sandboxes").join(id.as_str()).join("log");
-        let says = || std::fs::read_to_string(&log).is_ok_and(|text| text.contains(words));
-        let said = timeout(PATIENCE, async {
-            while !says() {
+    /// Waits for a file in the workspace, looked at from outside: no server is needed for it.
+    async fn until_there(&self, id: &SandboxId, name: &str) -> PathBuf {
+        let path = self.workspace(id).join(name);
+        let there = timeout(PATIENCE, async {
+            while !path.exists() {
                 sleep(LOOK_EVERY).await;
             }
         });
-        assert!(said.await.is_ok(), "{} does not say {words:?}", log.display());
+        assert!(there.await.is_ok(), "{} never comes", path.display());
+        path
     }
 
     pub async fn task(&self, id: &TaskId) -> Value {
@@ -333,18 +336,23 @@ async fn the_agent_works_on_while_the_server_is_away() {
     let mut omoi = Omoi::with_scenarios(&[("busy", BUSY)]).await;
     let project = omoi.small_project().await;
     let (task, sandbox) = omoi.agent(&project, "busy", json!({})).await;
-    omoi.until(&sandbox, |event| event.event_type == "agent.file_edited").await;
+    omoi.until_event(&sandbox, "command.started").await;
+    let held = omoi.until_there(&sandbox, "held").await;
     omoi.kill().await;
-    omoi.until_log(&sandbox, "events wait").await;
+    std::fs::remove_file(held).unwrap();
+    omoi.until_there(&sandbox, "went.txt").await;
     omoi.start_again().await;
     omoi.gone(&sandbox).await;
     let events = omoi.stored(&sandbox).await;
     assert_gapless(&events);
-    assert_eq!(of(&events, "agent.file_edited").len(), 12);
+    let made = |data: &&&Value| data["file_path"].as_str().unwrap().starts_with("made/");
+    assert_eq!(of(&events, "agent.file_edited").iter().filter(made).count(), 12);
     let task = omoi.task(&task).await;
     assert_eq!(task["status"], "completed", "{task}");
     let mirror = Mirror::of(&omoi.data(), &project);
-    assert_eq!(mirror.file(task["branch_name"].as_str().unwrap(), "made/12.txt"), "step 12");
+    let branch = task["branch_name"].as_str().unwrap();
+    assert_eq!(mirror.file(branch, "went.txt"), "on");
+    assert_eq!(mirror.file(branch, "made/12.txt"), "step 12");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

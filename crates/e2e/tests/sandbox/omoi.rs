@@ -294,6 +294,11 @@ impl Omoi {
         rustix::process::Pid::from_raw(i32::try_from(state["pid"].as_i64().unwrap()).unwrap()).unwrap()
     }
 
+    /// Its workspace, as its processes see it.
+    pub fn workspace(&self, id: &SandboxId) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root/workspace", self.init(id).as_raw_nonzero()))
+    }
+
     pub fn kill_init(&self, id: &SandboxId) {
         rustix::process::kill_process(self.init(id), rustix::process::Signal::KILL).unwrap();
     }
