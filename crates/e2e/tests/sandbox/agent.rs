@@ -43,7 +43,6 @@ steps:
 /// tool until it is let go.
 const BUSY: &str = r#"
 about: many small steps
-delay: 200ms
 steps:
   - name: hold
     say: I wait.
