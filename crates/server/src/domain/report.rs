@@ -122,7 +122,7 @@ fn tokens(data: &Value) -> Option<Tokens> {
 /// `guess` gives way to the kind that the event itself names.
 fn failed(guess: FailureKind, data: &Value) -> Report {
     let kind = data["failure_kind"].as_str().and_then(|kind| kind.parse().ok()).unwrap_or(guess);
-    let text = |key| data[key].as_str().filter(|text| !text.trim().is_empty()).map(|text| beginning(text));
+    let text = |key| data[key].as_str().filter(|text| !text.trim().is_empty()).map(beginning);
     let error = match (text("error"), text("stop_reason")) {
         (Some(error), _) => error.to_owned(),
         (None, Some(stop_reason)) => format!("the agent stopped without success: {stop_reason}"),
