@@ -62,8 +62,12 @@ impl<'a> Client<'a> {
 
     /// One request and the answer as it is.
     pub async fn request(&self) -> reqwest::Response {
+        self.send().await.unwrap()
+    }
+
+    async fn send(&self) -> reqwest::Result<reqwest::Response> {
         let request = self.app.model_request(&self.sandbox.token, "/anthropic/v1/messages");
-        request.json(&self.body()).send().await.unwrap()
+        request.json(&self.body()).send().await
     }
 
     pub async fn whole(&self) -> Answer {
@@ -72,7 +76,8 @@ impl<'a> Client<'a> {
 
     /// Asks once; what is wrong with an answer that cannot be used.
     pub async fn ask(&self) -> Result<Said, String> {
-        let response = self.request().await;
+        // An answer that is cut off may be so before its head is on the way.
+        let response = self.send().await.map_err(|_| "cut".to_owned())?;
         let status = response.status();
         let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
         let bytes = response.bytes().await.map_err(|_| "cut".to_owned())?;
