@@ -41,13 +41,22 @@ async fn the_demo_proves_itself_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_whole_way_of_a_task_is_verified_and_leaves_nothing() {
+    verifies("verify-flow", 17).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn that_those_who_watch_see_and_are_heard_is_verified_and_leaves_nothing() {
+    verifies("verify-monitoring", 15).await;
+}
+
+async fn verifies(command: &str, steps_min: usize) {
     let dir = tempfile::tempdir().unwrap();
-    let said = omoi(&["verify-flow", "--exit", "--json"], dir.path()).output().await.unwrap();
+    let said = omoi(&[command, "--exit", "--json"], dir.path()).output().await.unwrap();
     let (out, err) = (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     let report: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
     assert_eq!((said.status.code(), &report["status"]), (Some(0), &json!("held")), "{report:#}\n{err}");
     let steps = report["steps"].as_array().unwrap();
-    assert!(steps.len() >= 17 && steps.iter().all(|step| step["held"] == true), "{report:#}");
+    assert!(steps.len() >= steps_min && steps.iter().all(|step| step["held"] == true), "{report:#}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left");
 }
 
