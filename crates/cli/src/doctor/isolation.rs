@@ -75,8 +75,8 @@ fn check(report: &Report, config: &Sandbox) -> Check {
     };
     let create = create(report.layer, status, config);
     let fix = match accepted_by(report.layer).filter(|_| create == Create::Refuses && !denied) {
-        Some(key) => format!("{fix}; or accept it with {key}"),
-        None => fix.to_owned(),
+        Some(key) if !fix.contains(key) => format!("{fix}; or accept it with {key}"),
+        _ => fix.to_owned(),
     };
     let check = match (status, create) {
         (Status::Yes, _) => Check::ok(AREA, name, detail),
