@@ -61,10 +61,6 @@ impl<'a> Client<'a> {
     }
 
     /// One request and the answer as it is.
-    pub async fn request(&self) -> reqwest::Response {
-        self.send().await.unwrap()
-    }
-
     async fn send(&self) -> reqwest::Result<reqwest::Response> {
         let request = self.app.model_request(&self.sandbox.token, "/anthropic/v1/messages");
         request.json(&self.body()).send().await
