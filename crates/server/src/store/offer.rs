@@ -20,13 +20,8 @@ use super::{
     value::{Row, params},
 };
 
-/// Tasks of one project and class that are looked up together: few at first, since whatever changes a task voids them, and
-/// more when all were claimed, so that among many claims few have to wait for a look.
+/// Tasks of one project and class that are looked up together.
 const EACH: usize = 16;
-const EACH_GROWTH: usize = 4;
-const EACH_MAX: usize = 256;
-/// With more lists than this they stay short.
-const LISTS_LONG_MAX: usize = 16;
 /// With more projects than this, a claim looks for itself.
 const LISTS_MAX: usize = 256;
 /// How long they are offered: so much sooner are tasks taken for near their deadline, which their score then tells.
@@ -38,8 +33,6 @@ const NEAR: i64 = 2;
 type Key = (String, i64);
 
 pub(super) struct Offers {
-    /// How many of each list were looked up.
-    each: usize,
     /// The best first.
     lists: HashMap<Key, VecDeque<Row>>,
     /// Lists that may go on in the database.
@@ -53,29 +46,25 @@ pub(super) struct Offers {
 
 /// The first task of each project and class, those near their deadline, and what the agent can do.
 pub(super) async fn first(tx: &mut Tx, agent: &AgentId) -> Result<(Vec<Row>, Vec<String>), Error> {
-    let mut each = EACH;
     if tx.offers.is_some() {
         let sql = "SELECT capabilities AS able FROM agents WHERE id = $1";
         let row = tx.query_one(sql, params![agent]).await?;
         let able = row.ok_or_else(|| Error::not_found("agent", agent))?.json("able")?;
         let stamp = tx.stamp().await?;
         let offers = tx.offers.as_ref().filter(|offers| offers.valid_at == stamp && tx.now <= offers.until);
-        if let Some(offers) = offers {
-            match offers.first() {
-                Some(first) => return Ok((first, able)),
-                None => each = offers.next_each(),
-            }
+        if let Some(first) = offers.and_then(Offers::first) {
+            return Ok((first, able));
         }
     }
-    let rows = look_up(tx, agent, each).await?;
+    let rows = look_up(tx, agent).await?;
     let able = rows.first().ok_or_else(|| Error::not_found("agent", agent))?.json("able")?;
-    let offers = Offers::new(rows, each, tx.now + OFFERED, tx.stamp().await?)?;
+    let offers = Offers::new(rows, tx.now + OFFERED, tx.stamp().await?)?;
     let first = offers.first().unwrap_or_default();
     tx.offers = Some(offers).filter(|offers| offers.lists.len() <= LISTS_MAX);
     Ok((first, able))
 }
 
-async fn look_up(tx: &mut Tx, agent: &AgentId, each: usize) -> Result<Vec<Row>, Error> {
+async fn look_up(tx: &mut Tx, agent: &AgentId) -> Result<Vec<Row>, Error> {
     let free = "COALESCE(p.max_concurrent, $1) - p.live_sandboxes";
     let open = format!("p.archived = 0 AND p.paused = 0 AND {free} > 0");
     let ready = claimable("x");
@@ -83,7 +72,7 @@ async fn look_up(tx: &mut Tx, agent: &AgentId, each: usize) -> Result<Vec<Row>, 
         "SELECT {COLUMNS}, {TICKET_COLUMNS}, t.rank, front.list, front.free, a.capabilities AS able FROM agents a \
          LEFT JOIN (SELECT best.id, class.list, {free} AS free FROM projects p CROSS JOIN (VALUES (0), (1)) AS class (list) \
          CROSS JOIN LATERAL (SELECT x.id FROM tasks x WHERE x.project_id = p.id AND x.rank_class = class.list \
-         AND {ready} ORDER BY x.rank DESC, x.id LIMIT {each}) AS best WHERE {open} \
+         AND {ready} ORDER BY x.rank DESC, x.id LIMIT {EACH}) AS best WHERE {open} \
          UNION ALL SELECT id, {NEAR}, free FROM (SELECT x.id, {free} AS free FROM tasks x \
          JOIN projects p ON p.id = x.project_id WHERE {ready} AND x.deadline_at IS NOT NULL AND x.deadline_at <= $2 \
          AND {open} ORDER BY x.deadline_at LIMIT {NEAR_DEADLINE_MAX}) AS near) AS front ON front.id IS NOT NULL \
@@ -95,7 +84,7 @@ async fn look_up(tx: &mut Tx, agent: &AgentId, each: usize) -> Result<Vec<Row>, 
 }
 
 impl Offers {
-    fn new(rows: Vec<Row>, each: usize, until: Timestamp, valid_at: i64) -> Result<Self, Error> {
+    fn new(rows: Vec<Row>, until: Timestamp, valid_at: i64) -> Result<Self, Error> {
         let (mut lists, mut free) = (HashMap::<Key, VecDeque<Row>>::new(), HashMap::new());
         for row in rows {
             // Without any there is one row, of the agent alone.
@@ -107,7 +96,7 @@ impl Offers {
         }
         let mut open_ended = HashSet::new();
         for (key, rows) in &mut lists {
-            let full = if key.1 == NEAR { NEAR_DEADLINE_MAX } else { each };
+            let full = if key.1 == NEAR { NEAR_DEADLINE_MAX } else { EACH };
             if rows.len() == full {
                 open_ended.insert(key.clone());
             }
@@ -118,7 +107,7 @@ impl Offers {
             ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
             rows.extend(ranked.into_iter().map(|(_, _, row)| row));
         }
-        Ok(Self { each, lists, open_ended, free, until, valid_at })
+        Ok(Self { lists, open_ended, free, until, valid_at })
     }
 
     /// None if a list has come to its end here and may go on in the database.
@@ -140,11 +129,6 @@ impl Offers {
         Some(first)
     }
 
-    /// How many to look up now that one has come to its end.
-    fn next_each(&self) -> usize {
-        if self.lists.len() > LISTS_LONG_MAX { EACH } else { (self.each * EACH_GROWTH).min(EACH_MAX) }
-    }
-
     fn has_room(&self, project: &str) -> bool {
         self.free.get(project).is_some_and(|free| *free > 0)
     }
@@ -152,9 +136,8 @@ impl Offers {
     /// What is left once a task was taken by a claim.
     pub fn without(mut self, taken: &Row) -> Result<Self, Error> {
         let (id, project): (String, String) = (taken.get("id")?, taken.get("project_id")?);
-        for (_, rows) in self.lists.iter_mut().filter(|(key, _)| key.0 == project || key.1 == NEAR) {
-            let found = rows.iter().position(|row| row.get::<String>("id").is_ok_and(|other| other == id));
-            found.and_then(|at| rows.remove(at));
+        for rows in self.lists.values_mut() {
+            rows.retain(|row| row.get::<String>("id").is_ok_and(|other| other != id));
         }
         self.free.entry(project).and_modify(|free| *free -= 1);
         Ok(self)
