@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use omoi_protocol::SandboxId;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
@@ -60,17 +61,23 @@ async fn pass(
     }
 }
 
+/// A worker that has been heard of through the gateway, and works until there is a file `go`.
+async fn beating(house: &House, gateway: &Gateway) -> (SandboxId, Worker) {
+    let attached = house.attach(None).await;
+    let mut launch = launch(house, &attached, &["sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"]);
+    launch.limits.heartbeat_seconds = 1;
+    launch.door.url.clone_from(&gateway.url);
+    let worker = Worker::run(house.dir.path(), &launch);
+    house.told(&attached.sandbox.id, "agent.heartbeat").await;
+    (attached.sandbox.id, worker)
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_502_for_heartbeats_is_quiet_and_the_worker_goes_on() {
     let house = House::open().await;
     let gateway = Gateway::before(&house).await;
-    let attached = house.attach(None).await;
-    let id = &attached.sandbox.id;
-    let mut launch = launch(&house, &attached, &["sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"]);
-    launch.limits.heartbeat_seconds = 1;
-    launch.door.url.clone_from(&gateway.url);
-    let worker = Worker::run(house.dir.path(), &launch);
-    house.told(id, "agent.heartbeat").await;
+    let (id, worker) = beating(&house, &gateway).await;
+    let id = &id;
     gateway.is_bad.send_replace(true);
     let enough = gateway.refused.subscribe().wait_for(|refused| *refused >= 2).await.map(|_| ());
     enough.unwrap();
@@ -90,13 +97,8 @@ async fn a_502_for_heartbeats_is_quiet_and_the_worker_goes_on() {
 async fn events_that_wait_are_told_of_once() {
     let house = House::open().await;
     let gateway = Gateway::before(&house).await;
-    let attached = house.attach(None).await;
-    let id = &attached.sandbox.id;
-    let mut launch = launch(&house, &attached, &["sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"]);
-    launch.limits.heartbeat_seconds = 1;
-    launch.door.url.clone_from(&gateway.url);
-    let worker = Worker::run(house.dir.path(), &launch);
-    house.told(id, "agent.heartbeat").await;
+    let (id, worker) = beating(&house, &gateway).await;
+    let id = &id;
     gateway.is_bad.send_replace(true);
     let refused = async |more: usize| {
         let mut count = gateway.refused.subscribe();
