@@ -27,7 +27,10 @@ impl Store {
             if absent || looked.is_none_or(|at| at > now || at < now - lease::absence(lease) / 3) {
                 mark(tx, &name, now.as_microsecond()).await?;
             }
-            if lease::was_set_back(looked, now, lease) {
+            // Where another node's clock is ahead, it may be ours that is wrong, and a lease is not shortened by that.
+            if lease::was_set_back(looked, now, lease)
+                && !lease::was_set_back(looked_elsewhere(tx, &name).await?, now, lease)
+            {
                 nothing_later(tx).await?;
             }
             if !absent {
@@ -41,14 +44,23 @@ impl Store {
             }
             if let Some(looked) = looked {
                 let away = now.as_microsecond() - looked.as_microsecond();
-                let sql = "UPDATE tasks SET started_at = started_at + $1 WHERE status = 'running' \
-                           AND timeout_seconds IS NOT NULL AND started_at + timeout_seconds * 1000000 > $2";
-                tx.execute(sql, params![away, looked]).await?;
+                // Nobody begins later than now: one may have begun since, where another node looked meanwhile.
+                let sql = "UPDATE tasks SET started_at = CASE WHEN started_at + $1 > $3 THEN $3 ELSE started_at + $1 END \
+                           WHERE status = 'running' AND timeout_seconds IS NOT NULL \
+                           AND started_at + timeout_seconds * 1000000 > $2";
+                tx.execute(sql, params![away, looked, now]).await?;
             }
             Ok(rows.len())
         })
         .await
     }
+}
+
+/// When any other node looked last, by its own clock.
+async fn looked_elsewhere(tx: &mut Tx, own: &str) -> Result<Option<Timestamp>, Error> {
+    let sql = format!("SELECT max(value) AS last FROM marks WHERE name LIKE '{LOOKED}:%' AND name <> $1");
+    let row = tx.query_one(&sql, params![own]).await?;
+    row.map_or(Ok(None), |row| row.get("last"))
 }
 
 /// The clock was set back: what was to be done at times that it told before, is to be done no later than it would be if

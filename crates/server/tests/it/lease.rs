@@ -125,6 +125,27 @@ on_both! {
         assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], "timed_out");
     }
 
+    async fn a_server_whose_clock_was_set_back_shortens_no_lease_while_another_s_is_ahead(app: App) {
+        let (_, sandbox) = app.under_way(json!({})).await;
+        for node in ["here", "there"] {
+            orchestrator::attend(app.store(), node).await.unwrap();
+        }
+        let lease = app.show_sandbox(&sandbox).await["lease_expires_at"].clone();
+        app.clock.advance(jiff::SignedDuration::from_hours(-24));
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        assert_eq!(app.show_sandbox(&sandbox).await["lease_expires_at"], lease);
+    }
+
+    async fn a_node_that_was_gone_for_long_puts_no_start_into_the_future(app: App) {
+        orchestrator::attend(app.store(), "gone").await.unwrap();
+        app.clock.advance(jiff::SignedDuration::from_hours(24 * 7));
+        let (task, _) = app.under_way(json!({ "timeout_seconds": 60 })).await;
+        orchestrator::attend(app.store(), "gone").await.unwrap();
+        assert_eq!(time(&app.show(&task).await["started_at"]), app.now());
+        app.advance(MINUTE).await;
+        assert_ne!(app.task_status(&task).await, "running", "its time is over");
+    }
+
     async fn a_lease_lasts_to_its_last_moment_and_no_longer(app: App) {
         let (task, sandbox) = app.under_way(json!({})).await;
         assert_eq!(time(&app.show_sandbox(&sandbox).await["lease_expires_at"]), app.now() + LEASE);
