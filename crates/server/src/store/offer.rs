@@ -1,12 +1,12 @@
 //! Offers: the next tasks to claim, remembered on PostgreSQL from one claim to the next.
 //!
 //! PostgreSQL keeps the index entry of a task that was claimed until the table is vacuumed, and whoever looks for the
-//! first that waits passes all of them. So a few of each project and class are looked up together. They are offered
-//! for as long as nobody else has written and nothing of this process has changed a task, a project or a ticket
-//! (`tx.rs`), so a claim finds what it would have found by looking.
+//! first that waits passes all of them. So a few of each project and class are looked up together, and the next few from
+//! where those ended. They are offered for as long as nobody else has written and nothing of this process has changed a
+//! task, a project or a ticket (`tx.rs`), so a claim finds what it would have found by looking.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, VecDeque},
     time::Duration,
 };
 
@@ -32,11 +32,15 @@ const NEAR: i64 = 2;
 /// A project and a class.
 type Key = (String, i64);
 
+/// The rank and the id of the last task that was looked up.
+#[derive(Clone)]
+struct End(f64, String);
+
 pub(super) struct Offers {
     /// The best first.
     lists: HashMap<Key, VecDeque<Row>>,
-    /// Lists that may go on in the database.
-    open_ended: HashSet<Key>,
+    /// Where lists end that may go on in the database.
+    ends: HashMap<Key, End>,
     /// How many more tasks of each project may be claimed.
     free: HashMap<String, i64>,
     until: Timestamp,
@@ -50,18 +54,44 @@ pub(super) async fn first(tx: &mut Tx, agent: &AgentId) -> Result<(Vec<Row>, Vec
         let sql = "SELECT capabilities AS able FROM agents WHERE id = $1";
         let row = tx.query_one(sql, params![agent]).await?;
         let able = row.ok_or_else(|| Error::not_found("agent", agent))?.json("able")?;
-        let stamp = tx.stamp().await?;
-        let offers = tx.offers.as_ref().filter(|offers| offers.valid_at == stamp && tx.now <= offers.until);
-        if let Some(first) = offers.and_then(Offers::first) {
+        if let Some(mut offers) = still_good(tx).await? {
+            go_on(tx, &mut offers).await?;
+            let first = offers.first();
+            tx.offers = Some(offers);
             return Ok((first, able));
         }
     }
     let rows = look_up(tx, agent).await?;
     let able = rows.first().ok_or_else(|| Error::not_found("agent", agent))?.json("able")?;
     let offers = Offers::new(rows, tx.now + OFFERED, tx.stamp().await?)?;
-    let first = offers.first().unwrap_or_default();
+    let first = offers.first();
     tx.offers = Some(offers).filter(|offers| offers.lists.len() <= LISTS_MAX);
     Ok((first, able))
+}
+
+/// What is remembered, if it is what a look would find.
+async fn still_good(tx: &mut Tx) -> Result<Option<Offers>, Error> {
+    let (stamp, now) = (tx.stamp().await?, tx.now);
+    let good =
+        |offers: &Offers| offers.valid_at == stamp && now <= offers.until && !offers.lacks_near_deadline();
+    Ok(tx.offers.take().filter(good))
+}
+
+/// Looks up what follows in lists that have come to their end here.
+async fn go_on(tx: &mut Tx, offers: &mut Offers) -> Result<(), Error> {
+    for (key, End(rank, id)) in offers.spent() {
+        let of = format!("x.project_id = $1 AND x.rank_class = $2 AND {}", claimable("x"));
+        // Tasks made together have the same rank. Each half is a range of the index.
+        let sql = format!(
+            "SELECT {COLUMNS}, {TICKET_COLUMNS}, t.rank FROM (\
+             (SELECT x.id FROM tasks x WHERE {of} AND x.rank = $3 AND x.id > $4 ORDER BY x.id LIMIT {EACH}) UNION ALL \
+             (SELECT x.id FROM tasks x WHERE {of} AND x.rank < $3 ORDER BY x.rank DESC, x.id LIMIT {EACH})) AS next \
+             JOIN tasks t ON t.id = next.id {TICKET} ORDER BY t.rank DESC, t.id LIMIT {EACH}"
+        );
+        let rows = tx.query(&sql, params![key.0.as_str(), key.1, rank, id]).await?;
+        offers.append(key, rows)?;
+    }
+    Ok(())
 }
 
 async fn look_up(tx: &mut Tx, agent: &AgentId) -> Result<Vec<Row>, Error> {
@@ -85,48 +115,58 @@ async fn look_up(tx: &mut Tx, agent: &AgentId) -> Result<Vec<Row>, Error> {
 
 impl Offers {
     fn new(rows: Vec<Row>, until: Timestamp, valid_at: i64) -> Result<Self, Error> {
-        let (mut lists, mut free) = (HashMap::<Key, VecDeque<Row>>::new(), HashMap::new());
+        let (mut looked_up, mut free) = (HashMap::<Key, Vec<_>>::new(), HashMap::new());
         for row in rows {
             // Without any there is one row, of the agent alone.
             let Some(list) = row.get::<Option<i64>>("list")? else { continue };
             let project: String = row.get("project_id")?;
             free.insert(project.clone(), row.get("free")?);
             let key = if list == NEAR { (String::new(), NEAR) } else { (project, list) };
-            lists.entry(key).or_default().push_back(row);
+            looked_up.entry(key).or_default().push((row.get::<f64>("rank")?, row.get::<String>("id")?, row));
         }
-        let mut open_ended = HashSet::new();
-        for (key, rows) in &mut lists {
-            let full = if key.1 == NEAR { NEAR_DEADLINE_MAX } else { EACH };
-            if rows.len() == full {
-                open_ended.insert(key.clone());
-            }
-            let mut ranked = Vec::with_capacity(rows.len());
-            for row in rows.drain(..) {
-                ranked.push((row.get::<f64>("rank")?, row.get::<String>("id")?, row));
-            }
+        let mut offers = Self { lists: HashMap::new(), ends: HashMap::new(), free, until, valid_at };
+        for (key, mut ranked) in looked_up {
             ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-            rows.extend(ranked.into_iter().map(|(_, _, row)| row));
+            offers.append(key, ranked.into_iter().map(|(_, _, row)| row).collect())?;
         }
-        Ok(Self { lists, open_ended, free, until, valid_at })
+        Ok(offers)
     }
 
-    /// None if a list has come to its end here and may go on in the database.
-    fn first(&self) -> Option<Vec<Row>> {
-        let may = |row: &&Row| row.get::<String>("project_id").is_ok_and(|project| self.has_room(&project));
-        let mut first = Vec::new();
-        for (key, rows) in &self.lists {
-            if key.1 == NEAR {
-                if rows.len() < NEAR_DEADLINE_MAX && self.open_ended.contains(key) {
-                    return None;
-                }
-                first.extend(rows.iter().filter(may).cloned());
-            } else if let Some(row) = rows.front() {
-                first.extend(Some(row).filter(may).cloned());
-            } else if self.open_ended.contains(key) && self.has_room(&key.0) {
-                return None;
+    /// Takes in what was looked up of a list, in its order.
+    fn append(&mut self, key: Key, rows: Vec<Row>) -> Result<(), Error> {
+        let asked_for = if key.1 == NEAR { NEAR_DEADLINE_MAX } else { EACH };
+        match rows.last() {
+            Some(last) if rows.len() == asked_for => {
+                self.ends.insert(key.clone(), End(last.get("rank")?, last.get("id")?));
             }
+            _ => drop(self.ends.remove(&key)),
         }
-        Some(first)
+        self.lists.entry(key).or_default().extend(rows);
+        Ok(())
+    }
+
+    /// Whether more tasks are near their deadline than are known here: their order is another, so they are looked up anew.
+    fn lacks_near_deadline(&self) -> bool {
+        let near = (String::new(), NEAR);
+        self.ends.contains_key(&near)
+            && self.lists.get(&near).is_none_or(|rows| rows.len() < NEAR_DEADLINE_MAX)
+    }
+
+    /// The lists of which nothing is left here, of projects in which another task may run, and where they go on.
+    fn spent(&self) -> Vec<(Key, End)> {
+        let empty = |key: &Key| self.lists.get(key).is_none_or(VecDeque::is_empty);
+        let spent = self.ends.iter().filter(|(key, _)| empty(key) && self.has_room(&key.0));
+        spent.map(|(key, end)| (key.clone(), end.clone())).collect()
+    }
+
+    /// The first of each list, and all that are near their deadline.
+    fn first(&self) -> Vec<Row> {
+        let may = |row: &&Row| row.get::<String>("project_id").is_ok_and(|project| self.has_room(&project));
+        let known = |(key, rows): (&Key, &'_ VecDeque<Row>)| {
+            let most = if key.1 == NEAR { rows.len() } else { 1 };
+            rows.iter().take(most).filter(may).cloned().collect::<Vec<_>>()
+        };
+        self.lists.iter().flat_map(known).collect()
     }
 
     fn has_room(&self, project: &str) -> bool {

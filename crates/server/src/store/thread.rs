@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::join};
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     task::LocalSet,
@@ -321,9 +321,14 @@ impl Link {
 
     /// Brings the schema up to date, without the limits of requests, and connects.
     async fn open(&mut self) -> Result<(), Error> {
-        let conn = self.address.clone().unhurried().connect().await?;
-        migrate::run(&mut Tx::new(Conn::Postgres(Box::new(conn)), self.rules.clone())).await?;
-        self.tx().await.map(|_| ())
+        let (unhurried, rules) = (self.address.clone().unhurried(), self.rules.clone());
+        let migrate = async move {
+            let conn = unhurried.connect().await?;
+            migrate::run(&mut Tx::new(Conn::Postgres(Box::new(conn)), rules)).await
+        };
+        // Each connection takes the database some milliseconds.
+        let (migrated, connected) = join(migrate, self.tx()).await;
+        connected.and(migrated).map(|_| ())
     }
 
     async fn tx(&mut self) -> Result<&mut Tx, Error> {

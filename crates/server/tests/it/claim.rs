@@ -221,6 +221,25 @@ on_both! {
         assert_eq!(claimed, tasks.len());
     }
 
+    /// A claim remembers a few tasks and looks for the next where they end, also in the midst of many of the same rank.
+    async fn however_many_tasks_wait_they_are_taken_in_their_order(app: App) {
+        let projects = [app.wide_project().await, app.wide_project().await];
+        let mut expected = Vec::new();
+        for priority in ["HIGH", "MEDIUM"] {
+            let mut alike = Vec::new();
+            for project in &projects {
+                let tasks: Vec<Value> =
+                    (0..40).map(|n| json!({ "key": format!("t{n}"), "title": "x", "priority": priority })).collect();
+                let made = app.post("/api/v1/tasks/batch", json!({ "project_id": project, "tasks": tasks })).await;
+                alike.extend(made.expect(201)["tasks"].as_object().unwrap().values().map(|task| text(&task["id"])));
+            }
+            alike.sort();
+            expected.extend(alike);
+            app.advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(app.claim_all().await, expected);
+    }
+
     async fn a_project_runs_no_more_than_five_tasks_at_once(app: App) {
         let (parser, printer) = (app.project("parser").await, app.project("printer").await);
         for _ in 0..7 {
