@@ -61,9 +61,12 @@ async function look(page: Page, { name }: Route) {
     await page.setViewportSize({ width, height: HEIGHT })
     await settle(page)
     for (const theme of THEMES) {
-      await page.evaluate((wanted) => {
+      const fading = await page.evaluate((wanted) => {
         document.documentElement.dataset.theme = wanted
+        return document.getAnimations().filter((animation) => animation instanceof CSSTransition).length
       }, theme)
+      // Colours between two themes have no contrast to speak of, and somebody asked for no motion.
+      expect(fading, `${name}: transitions under reduced motion`).toBe(0)
       const axe = new AxeBuilder({ page }).setLegacyMode().options({ resultTypes: ['violations'] })
       const { violations } = await (theme === THEMES[0] ? axe.withTags(TAGS) : axe.withRules(COLOURS)).analyze()
       const words = violations.flatMap(({ id, help, nodes }) => nodes.map((node) => `${id}: ${help}: ${node.html} ${node.failureSummary}`))

@@ -13,7 +13,7 @@ export function Button({ look = 'plain', className = '', ...rest }: Props) {
     <button
       type="button"
       {...rest}
-      className={`inline-flex min-h-7 cursor-pointer items-center justify-center gap-1.5 rounded px-3 font-medium transition-colors duration-100 disabled:cursor-default disabled:opacity-60 ${LOOKS[look]} ${className}`}
+      className={`inline-flex min-h-7 cursor-pointer items-center justify-center gap-1.5 rounded px-3 font-medium motion-safe:transition-colors motion-safe:duration-100 disabled:cursor-default disabled:opacity-60 ${LOOKS[look]} ${className}`}
     />
   )
 }
