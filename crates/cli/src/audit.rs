@@ -67,6 +67,7 @@ impl Args {
 async fn verify(cx: &Context, settings: &Settings) -> Result<()> {
     let store = database::open_to_read(settings.resolve(cx)?.config).await?;
     let verdict = store.audit_verify().await?;
+    cx.out.outlast_reader();
     cx.out.answer(&verdict, |_| match verdict.broken_at {
         None => format!("{} entries, each as it was written", verdict.entries),
         Some(n) => {

@@ -55,6 +55,7 @@ impl Args {
             Verb::Check => {
                 database::must_exist(&config)?;
                 let (name, found) = (Store::name_of(&config)?, Store::check(&config).await?);
+                cx.out.outlast_reader();
                 cx.out.answer(&json!({ "store": name, "damage": found }), |_| match found.len() {
                     0 => format!("{name}: no damage"),
                     _ => found.join("\n"),

@@ -53,8 +53,8 @@ impl Out {
         }
     }
 
-    /// For a command that follows work: a reader who has seen enough (`| head -1`) ends what is written, and the exit code still
-    /// says how the work ended. Other commands are done by then, and end well.
+    /// For a command that follows work or passes judgement: a reader who has seen enough (`| head -1`) ends what is written, and
+    /// the exit code still says how it ended. Other commands are done by then, and end well.
     pub fn outlast_reader(&self) {
         self.outlasts_reader.store(true, Ordering::Relaxed);
     }

@@ -160,6 +160,7 @@ impl Args {
         checks.extend(ours);
         checks.extend(program::checks((cx.env)("PATH").as_deref()).await);
         let report = Report::new(checks);
+        cx.out.outlast_reader();
         cx.out.answer(&report, |style| text(&report.checks, style))?;
         Ok(report.verdict()?)
     }

@@ -1,7 +1,8 @@
 //! Whether the server's data can be kept where the configuration wants it.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     net::ToSocketAddrs,
     path::{Path, PathBuf},
     time::Duration,
@@ -94,8 +95,13 @@ async fn sqlite(config: &Config) -> Check {
     let name = "SQLite";
     let Some(file) = Store::file(config) else { return Check::ok(AREA, name, "not used") };
     let fix = "choose a directory on a local disk with --data-dir";
-    let state = match fs::OpenOptions::new().read(true).write(true).open(&file) {
-        Ok(_) => format!("{} is there", file.display()),
+    let opened = fs::OpenOptions::new().read(true).write(true).open(&file);
+    let state = match opened.and_then(is_database) {
+        Ok(true) => format!("{} is there", file.display()),
+        Ok(false) => {
+            let fix = "put the last backup in its place, or choose another directory with --data-dir";
+            return Check::missing(AREA, name, format!("{} is no database", file.display()), fix);
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             format!("{} is not there yet; the first start makes it", file.display())
         }
@@ -113,6 +119,14 @@ async fn sqlite(config: &Config) -> Check {
             Check::missing(AREA, name, format!("does not open in {}: {error}", beside.display()), fix)
         }
     }
+}
+
+/// By how it begins; one that is still empty becomes a database.
+fn is_database(file: fs::File) -> io::Result<bool> {
+    const BEGINS: &[u8] = b"SQLite format 3\0";
+    let mut begins = Vec::new();
+    file.take(BEGINS.len() as u64).read_to_end(&mut begins)?;
+    Ok(begins.is_empty() || begins == BEGINS)
 }
 
 async fn try_sqlite(config: &Config, scratch: &Path) -> anyhow::Result<()> {
@@ -218,5 +232,22 @@ mod tests {
         assert_eq!(data_dir(&config.data_dir).level, Level::Missing);
         assert_eq!(sqlite(&config).await.level, Level::Missing);
         assert_eq!(postgres("postgres://127.0.0.1:1/omoi").await.level, Level::Missing);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_no_database_is_not_taken_for_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        let file = Store::file(&config).unwrap();
+        for (content, level) in [
+            ("", Level::Ok),
+            ("SQLite format 3\0", Level::Ok),
+            ("SQLite", Level::Missing),
+            ("# a note\nof somebody", Level::Missing),
+        ] {
+            fs::write(&file, content).unwrap();
+            assert_eq!(sqlite(&config).await.level, level, "{content:?}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), content);
+        }
     }
 }

@@ -251,6 +251,31 @@ fn damage_is_told_with_what_to_do_however_bad_it_is() {
     assert!(said.stderr.contains("data/omoi.db cannot be opened"), "{}", said.stderr);
 }
 
+/// `omoi db check | head -1 || restore` is to restore.
+#[test]
+fn a_bad_verdict_is_one_also_when_nobody_reads_on() {
+    let dir = Dir::new();
+    run(&dir, &["token", "create", "--role", "viewer", "--data-dir", "data"]).ok();
+    let file = dir.path().join("data/omoi.db");
+    let database = rusqlite::Connection::open(&file).unwrap();
+    assert_eq!(database.execute("UPDATE audit SET actor = 'somebody else' WHERE n = 1", ()).unwrap(), 1);
+    drop(database);
+    let unread = |verb: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        finish(dir.omoi(&[verb, &["--data-dir", "data"]].concat()).stdout(writer))
+    };
+    let said = unread(&["audit", "verify"]);
+    assert!(said.code == 1 && said.stderr.contains("changed at entry 1"), "{said:?}");
+    std::fs::write(&file, "not a database at all").unwrap();
+    for (verb, words) in
+        [(&["db", "check"] as &[_], "is damaged in"), (&["doctor"], "omoi.db is no database")]
+    {
+        let said = unread(verb);
+        assert!(said.code == 1 && said.stderr.contains(words), "{verb:?}: {said:?}");
+    }
+}
+
 /// A migration cannot be taken back, so nobody runs one by looking.
 #[test]
 fn who_only_looks_changes_no_schema() {
