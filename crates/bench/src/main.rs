@@ -30,6 +30,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
 #[command(about, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -61,11 +62,13 @@ fn main() -> anyhow::Result<ExitCode> {
     // One thread, so that the generator leaves as much of the machine as it can to what it measures.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        // Before the first line is printed.
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let mut terminated = signal(SignalKind::terminate())?;
         // What runs when this is dropped are the children's ends.
         tokio::select! {
             done = measure::all(run) => done,
-            _ = tokio::signal::ctrl_c() => Ok(ExitCode::from(130)),
+            _ = interrupted.recv() => Ok(ExitCode::from(130)),
             _ = terminated.recv() => Ok(ExitCode::from(143)),
         }
     })

@@ -86,6 +86,36 @@ pub enum Command {
 }
 
 impl Command {
+    /// Whether the command has something to end or to tell when a signal asks it to stop. The system ends every other.
+    pub fn answers_signals(&self) -> bool {
+        match self {
+            Self::Serve(_)
+            | Self::Run(_)
+            | Self::Demo(_)
+            | Self::VerifyFlow(_)
+            | Self::VerifyMonitoring(_) => true,
+            Self::Task(args) => args.answers_signals(),
+            Self::Sandbox(args) => args.answers_signals(),
+            Self::Monitor(args) => args.answers_signals(),
+            Self::Config(_)
+            | Self::Doctor(_)
+            | Self::Token(_)
+            | Self::Db(_)
+            | Self::Audit(_)
+            | Self::Project(_)
+            | Self::Ticket(_)
+            | Self::Spec(_)
+            | Self::Guardian(_)
+            | Self::Supervise(_)
+            | Self::Conductor(_)
+            | Self::Image(_)
+            | Self::Agent(_)
+            | Self::Whoami(_)
+            | Self::Completions { .. }
+            | Self::Openapi => false,
+        }
+    }
+
     pub async fn run(self, cx: &Context) -> anyhow::Result<()> {
         match self {
             Self::Serve(args) => args.run(cx).await,

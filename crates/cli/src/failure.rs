@@ -12,6 +12,8 @@ pub const REFUSED: u8 = 4;
 pub const UNREACHABLE: u8 = 5;
 /// As a shell says it of a program that Ctrl-C has ended.
 pub const INTERRUPTED: u8 = 130;
+/// As a shell says it of a program that SIGTERM has ended.
+pub const TERMINATED: u8 = 143;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {

@@ -3,6 +3,7 @@
 mod args;
 mod failure;
 mod out;
+mod signals;
 mod table;
 mod text;
 
@@ -43,8 +44,9 @@ use omoi_server::config::KEYS;
 
 use crate::{
     args::Cli,
-    failure::{Code, Failure, USAGE},
+    failure::{Code, FAILED, Failure, USAGE},
     out::Out,
+    signals::Signals,
 };
 
 /// A request allocates much and briefly; the system's allocator took a seventh of the server's time for it.
@@ -54,9 +56,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// How long a thread for work that blocks waits for more of it. Each holds memory of its own.
 const THREAD_KEPT: Duration = Duration::from_secs(2);
 
-/// What every command is given: where to speak, and the environment, which is read through here alone.
+/// What every command is given: where to speak, what asks it to stop, and the environment, which is read through here alone.
 pub struct Context {
     pub out: Out,
+    pub signals: Signals,
     pub env: fn(&str) -> Option<String>,
 }
 
@@ -74,7 +77,15 @@ async fn run() -> ExitCode {
         return ExitCode::from(USAGE);
     }
     let cli = Cli::parse();
-    let context = Context { out: Out::new(cli.json, no_color), env: environment };
+    let context =
+        Context { out: Out::new(cli.json, no_color), signals: Signals::default(), env: environment };
+    if cli.command.answers_signals()
+        && let Err(error) = context.signals.install()
+    {
+        let cause = format!("signals cannot be handled: {error}");
+        context.out.failure(&Failure { code: FAILED, cause, hint: None });
+        return ExitCode::from(FAILED);
+    }
     match Box::pin(cli.command.run(&context)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => match (error.downcast_ref(), Failure::of(&error)) {

@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::Result;
 use omoi_protocol::monitor::{Anomaly, Dashboard, Figures};
 use omoi_server::clock::Clock;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     Context,
@@ -30,6 +29,10 @@ pub struct Args {
 }
 
 impl Args {
+    pub fn answers_signals(&self) -> bool {
+        self.watch
+    }
+
     pub async fn run(self, cx: &Context) -> Result<()> {
         let client = self.connect.client()?;
         let show = async || {
@@ -46,10 +49,9 @@ impl Args {
         if !self.watch {
             return Ok(());
         }
-        let mut interrupts = signal(SignalKind::interrupt())?;
         loop {
             tokio::select! {
-                _ = interrupts.recv() => return Ok(()),
+                _ = cx.signals.next() => return Ok(()),
                 () = tokio::time::sleep(EVERY) => show().await?,
             }
         }

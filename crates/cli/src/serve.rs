@@ -10,11 +10,9 @@ use omoi_server::{
 };
 use owo_colors::Style as Paint;
 use serde::Serialize;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::{
     Context,
-    failure::{FAILED, Stop},
     out::Style,
     settings::{Settings, flag},
     table::fields,
@@ -78,43 +76,17 @@ impl Args {
             config.telemetry.otlp_endpoint.as_deref(),
         )?;
         omoi_server::crash::arm((cx.env)("OMOI_CRASH_AT").as_deref());
-        // Before anybody can know that there is something to stop.
-        let mut signals = Signals::catch()?;
         let server = Server::start(config.clone(), Clock::Real).await?;
         let banner = Banner::new(&config, &server);
         cx.out.item(&banner, |style| banner.text(style))?;
-        let asked = signals.next().await;
+        let asked = cx.signals.next().await;
         tracing::info!("stopping: {asked}; once more stops at once");
-        tokio::select! {
-            () = server.stop() => Ok(()),
-            asked = signals.next() => {
-                Err(Stop::new(FAILED, format!("stopped at once: {asked}, twice")).into())
-            }
-        }
-    }
-}
-
-/// What asks a server to stop.
-pub struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    pub fn catch() -> Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    /// Being asked to terminate alone, where Ctrl-C means something else.
-    pub async fn terminated(&mut self) {
-        self.terminate.recv().await;
-    }
-
-    pub async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "interrupted",
-            _ = self.terminate.recv() => "asked to terminate",
-        }
+        cx.signals
+            .unless_again(async {
+                server.stop().await;
+                Ok(())
+            })
+            .await
     }
 }
 

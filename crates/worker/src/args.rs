@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as Flags, Parser, Subcommand};
 use omoi_protocol::{ProjectId, TaskId, launch::LAUNCH_FILE};
 
-use crate::{Surroundings, attach, launch, rescue, run};
+use crate::{Surroundings, attach, launch, rescue, run, signals::Signals};
 
 /// The worker could not do what it is for; what it ran may not even have begun.
 pub const FAILED: u8 = 70;
@@ -69,6 +69,8 @@ pub struct Attach {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error("cannot listen for signals: {0}")]
+    Signals(#[from] std::io::Error),
     #[error(transparent)]
     Launch(#[from] launch::Error),
     #[error(transparent)]
@@ -86,13 +88,19 @@ impl Args {
     pub async fn run(self, around: &Surroundings) -> Result<u8, Error> {
         launch::hide_memory()?;
         match (self.command, self.attach) {
-            (Some(Command::Run { launch }), _) => Ok(run::run(launch::read(&launch)?, around).await?),
+            (Some(Command::Run { launch }), _) => {
+                let signals = Signals::catch()?;
+                Ok(run::run(launch::read(&launch)?, signals, around).await?)
+            }
             (Some(Command::Rescue { launch, scratch }), _) => {
                 Ok(rescue::rescue(launch::read(&launch)?, &scratch, around).await?)
             }
             (None, Some(attach)) => {
-                let launch = attach::join(attach).await?;
-                Ok(run::run(launch, around).await?)
+                let mut signals = Signals::catch()?;
+                let Some(launch) = signals.through(attach::join(attach)).await else {
+                    return Ok(run::INTERRUPTED);
+                };
+                Ok(run::run(launch?, signals, around).await?)
             }
             (None, None) => Err(Error::Nothing),
         }

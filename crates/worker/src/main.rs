@@ -9,6 +9,7 @@ mod inbox;
 mod outbox;
 mod report;
 mod run;
+mod signals;
 mod work;
 
 mod agent;

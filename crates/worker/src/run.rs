@@ -1,7 +1,7 @@
 //! A run: the work, and around it everything that must go on whatever the work is doing. One `select!` holds
 //! them together: the work, messages, heartbeats, the deadline and signals.
 
-use std::{collections::BTreeMap, io, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use omoi_client::{Client, Retry};
 use omoi_protocol::{
@@ -12,7 +12,6 @@ use omoi_protocol::{
 };
 use serde_json::json;
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, watch},
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval_at, sleep},
@@ -21,15 +20,19 @@ use tokio::{
 use crate::{
     Surroundings,
     agent::steer::Steering,
+    group::Group,
     inbox, launch,
     outbox::{self, Outbox, Standing},
     proc,
     record::{Records, State},
     report::now,
+    signals::Signals,
     work::{Phase, Stop, Work, drives_agent},
 };
 
 const MESSAGES_MAX: usize = 16;
+/// As a shell says it of a program that Ctrl-C has ended.
+pub const INTERRUPTED: u8 = 130;
 /// Of the worker's own environment, what a program needs to find its way.
 pub const PASSED_ON: [&str; 10] =
     ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ"];
@@ -41,12 +44,10 @@ pub enum Error {
     Outbox(#[from] outbox::Error),
     #[error(transparent)]
     Client(#[from] omoi_client::Error),
-    #[error("cannot listen for signals: {0}")]
-    Signals(#[from] io::Error),
 }
 
 /// The code to leave with.
-pub async fn run(launch: LaunchSpec, around: &Surroundings) -> Result<u8, Error> {
+pub async fn run(launch: LaunchSpec, signals: Signals, around: &Surroundings) -> Result<u8, Error> {
     let spool = launch::spool_dir(&launch, around);
     let outbox = Outbox::open(&spool, common(&launch))?;
     let records = Records::of(&spool);
@@ -85,7 +86,7 @@ pub async fn run(launch: LaunchSpec, around: &Surroundings) -> Result<u8, Error>
         group: &group,
         interrupted_by: &interrupted_by,
     };
-    let code = watcher.watch(work.run(stop.subscribe()), inbox).await?;
+    let code = watcher.watch(work.run(stop.subscribe()), inbox, signals).await;
     if launch.provider == ProviderKind::External && outbox.waiting() == 0 {
         // Somebody's own machine, and nothing is left to be rescued from it.
         let _ = std::fs::remove_dir_all(&spool);
@@ -146,22 +147,28 @@ impl Watcher<'_> {
         &self,
         work: impl Future<Output = u8>,
         mut inbox: mpsc::Receiver<Message>,
-    ) -> Result<u8, Error> {
+        mut signals: Signals,
+    ) -> u8 {
         let limits = &self.launch.limits;
         let beat = Duration::from_secs(limits.heartbeat_seconds.max(1));
         let mut beats = interval_at(Instant::now() + beat, beat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut deadline = Box::pin(sleep(Duration::from_secs(limits.wall_clock_seconds)));
         let mut progress = self.outbox.progress();
-        let mut signals = Signals::new()?;
+        let mut is_leaving = false;
         let mut work = Box::pin(work);
         loop {
             tokio::select! {
-                code = &mut work => return Ok(code),
+                code = &mut work => return code,
                 Some(message) = inbox.recv() => self.take(message),
                 _ = beats.tick() => self.beat(),
                 () = &mut deadline, if !deadline.is_elapsed() => self.wish(Stop::Deadline),
-                () = signals.recv() => self.wish(Stop::Leave),
+                () = signals.recv() => {
+                    if std::mem::replace(&mut is_leaving, true) && self.is_own_machine() {
+                        return self.leave_at_once();
+                    }
+                    self.wish(Stop::Leave);
+                }
                 Ok(()) = progress.changed() => {
                     match progress.borrow_and_update().standing {
                         Standing::Welcome => {}
@@ -171,6 +178,19 @@ impl Watcher<'_> {
                 }
             }
         }
+    }
+
+    /// A sandbox of a server's is stopped by its init, which may say so more than once and then ends all of it.
+    fn is_own_machine(&self) -> bool {
+        self.launch.provider == ProviderKind::External
+    }
+
+    /// Somebody asked twice. What was not sent yet is in the spool.
+    fn leave_at_once(&self) -> u8 {
+        if let Some(group) = self.group.borrow().and_then(Group::of) {
+            group.kill();
+        }
+        INTERRUPTED
     }
 
     /// A wish does not take back a more urgent one.
@@ -240,24 +260,5 @@ impl Watcher<'_> {
             io_bytes: Some(usage.io_bytes),
             ..AgentHeartbeat::default()
         });
-    }
-}
-
-/// The signals that mean "go".
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        let on = |kind| signal(kind);
-        Ok(Self([on(SignalKind::terminate())?, on(SignalKind::interrupt())?, on(SignalKind::hangup())?]))
-    }
-
-    async fn recv(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.0;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
-        }
     }
 }

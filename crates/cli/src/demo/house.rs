@@ -120,6 +120,14 @@ impl House {
         Ok(Some(Branch { commits, has_file: code == 0 }))
     }
 
+    /// Stops the server, if it is our own.
+    pub async fn leave(self, cx: &Context) -> Result<()> {
+        match self.own {
+            Some(own) => cx.signals.unless_again(own.stop()).await,
+            None => Ok(()),
+        }
+    }
+
     /// Whether nothing will be left of it.
     pub fn is_passing(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.dir.is_some())

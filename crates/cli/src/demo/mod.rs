@@ -24,7 +24,6 @@ use crate::{
     project,
     run::{Errand, How, Status},
     sandbox::{follow::Follow, watch::never_was},
-    serve::Signals,
     settings::{Settings, flag},
     text::moment,
 };
@@ -73,19 +72,14 @@ pub struct Args {
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         cx.out.outlast_reader();
-        // Before there is anything to stop.
-        let mut signals = Signals::catch()?;
         if self.exit && self.spec {
             let house = House::passing(cx, &self.settings, "omoi-demo-").await?;
-            let played = spec::play(cx, &house, &mut signals).await;
-            let stopped = match house.own {
-                Some(own) => own.stop().await,
-                None => Ok(()),
-            };
+            let played = spec::play(cx, &house).await;
+            let stopped = house.leave(cx).await;
             return spec::tell(cx, played.and_then(|proof| stopped.map(|()| proof)));
         }
         if self.exit {
-            return self.prove(cx, &mut signals).await;
+            return self.prove(cx).await;
         }
         let flags: Vec<Flag> =
             flag("--listen", "server.listen", self.listen.as_deref()).into_iter().collect();
@@ -97,13 +91,13 @@ impl Args {
             None => House::start(config, None).await?,
         };
         let verdict = if self.spec {
-            spec::tell(cx, spec::play(cx, &house, &mut signals).await)
+            spec::tell(cx, spec::play(cx, &house).await)
         } else {
-            tell(cx, play(cx, &house, &mut signals).await)
+            tell(cx, play(cx, &house).await)
         };
         let Some(own) = house.own else { return verdict };
         if verdict.as_ref().is_err_and(|error| error.downcast_ref() == Some(&Code(INTERRUPTED))) {
-            own.stop().await?;
+            cx.signals.unless_again(own.stop()).await?;
             return verdict;
         }
         if let Some(failure) = verdict.as_ref().err().and_then(Failure::of) {
@@ -124,23 +118,19 @@ impl Args {
                 until.unwrap_or_default()
             )
         })?;
-        // A Ctrl-C that was meant for the run has been answered.
-        Signals::catch()?.next().await;
-        own.stop().await?;
+        cx.signals.next().await;
+        cx.signals.unless_again(own.stop()).await?;
         verdict.map_err(|error| error.downcast_ref::<Code>().map_or(Code(FAILED), |code| Code(code.0)).into())
     }
 
     /// Everything of its own, and nothing left of it.
-    async fn prove(self, cx: &Context, signals: &mut Signals) -> Result<()> {
+    async fn prove(self, cx: &Context) -> Result<()> {
         let began = Instant::now();
         let played = async {
             let house = House::passing(cx, &self.settings, "omoi-demo-").await?;
             let started = ms(began);
-            let played = play(cx, &house, signals).await;
-            let stopped = match house.own {
-                Some(own) => own.stop().await,
-                None => Ok(()),
-            };
+            let played = play(cx, &house).await;
+            let stopped = house.leave(cx).await;
             let mut proof = played?;
             stopped?;
             proof.durations_ms.extend([("server_start", started), ("total", ms(began))]);
@@ -151,19 +141,16 @@ impl Args {
 }
 
 /// Gives the task to the agent, and judges what comes of it. Nothing goes on that nobody watches.
-async fn play(cx: &Context, house: &House, signals: &mut Signals) -> Result<Proof> {
+async fn play(cx: &Context, house: &House) -> Result<Proof> {
     let client = &house.client;
     let directory = repository::make(&house.config.data_dir, &repository::BINOMIAL).await?;
     let (project, _) = project::of_directory(client, &directory).await?;
     let how = How { model: Some(MODEL.to_owned()), timeout: Some(WORK_MAX), ..How::default() };
     let mut errand = Errand::order(client, project, TASK, &how).await?;
     errand.mirrors = house.mirrors();
-    let watched = tokio::select! {
-        watched = timeout(WATCH_MAX, watch(cx, house, &errand)) => watched.unwrap_or_else(|_| {
-            Ok(Proof::failed(format!("{} has not ended within {} s", errand.task.id, WATCH_MAX.as_secs())))
-        }),
-        () = signals.terminated() => Err(Code(INTERRUPTED).into()),
-    };
+    let watched = timeout(WATCH_MAX, watch(cx, house, &errand)).await.unwrap_or_else(|_| {
+        Ok(Proof::failed(format!("{} has not ended within {} s", errand.task.id, WATCH_MAX.as_secs())))
+    });
     if !matches!(&watched, Ok(proof) if proof.is_detached()) {
         end(client, &errand.sandbox.id, "the demo is over").await?;
     }

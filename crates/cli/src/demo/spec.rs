@@ -26,7 +26,6 @@ use crate::{
     Context,
     failure::{Code, FAILED, Failure, INTERRUPTED, Stop},
     project,
-    serve::Signals,
 };
 
 const MODEL: &str = "scripted/spec";
@@ -84,7 +83,7 @@ impl Proof {
     }
 }
 
-pub async fn play(cx: &Context, house: &House, signals: &mut Signals) -> Result<Proof> {
+pub async fn play(cx: &Context, house: &House) -> Result<Proof> {
     let client = &house.client;
     let directory = repository::make(&house.config.data_dir, &repository::UNITS).await?;
     let (project, _) = project::of_directory(client, &directory).await?;
@@ -108,7 +107,7 @@ pub async fn play(cx: &Context, house: &House, signals: &mut Signals) -> Result<
     client.spec_execute(&spec.id, &ExecuteSpec::default()).await?;
     let watched = tokio::select! {
         watched = timeout(ALL_MAX, watch(cx, client, &spec.id)) => watched,
-        () = signals.terminated() => return Err(Code(INTERRUPTED).into()),
+        _ = cx.signals.next() => return Err(Code(INTERRUPTED).into()),
     };
     let Ok(watched) = watched else {
         return Ok(Proof::failed(format!("{} has not ended within {} s", spec.id, ALL_MAX.as_secs())));

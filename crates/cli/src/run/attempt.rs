@@ -1,4 +1,5 @@
-//! One attempt at a task, watched to its end. Ctrl-C asks what is wanted; where nobody can be asked, it ends the sandbox.
+//! One attempt at a task, watched to its end. Ctrl-C asks what is wanted; where nobody can be asked, it ends the sandbox, and
+//! so does SIGTERM.
 
 use std::{
     io::{IsTerminal, stdin},
@@ -8,11 +9,7 @@ use std::{
 use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::{Place, SandboxId, sandbox::Sandbox, task::Reason};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::oneshot,
-    time::Instant,
-};
+use tokio::{sync::oneshot, time::Instant};
 
 use super::story::Story;
 use crate::{
@@ -23,6 +20,7 @@ use crate::{
         follow::{Follow, News},
         watch::is_settled,
     },
+    signals::Asked,
 };
 
 /// How long the work of a sandbox that has ended may take to be kept.
@@ -78,12 +76,12 @@ impl<'a> Attempt<'a> {
     }
 
     pub async fn run(&mut self) -> Result<Seen> {
-        let mut interrupts = signal(SignalKind::interrupt())?;
+        let cx = self.cx;
         let mut over_since = None;
         loop {
             let sandbox = tokio::select! {
                 sandbox = self.look() => sandbox?,
-                _ = interrupts.recv() => match self.interrupted(&mut interrupts).await? {
+                asked = cx.signals.next() => match self.interrupted(asked).await? {
                     Wish::Detach => return Ok(Seen::Detached),
                     Wish::GoOn | Wish::Stop => continue,
                 },
@@ -140,7 +138,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Ends the sandbox, unless somebody says otherwise. The second Ctrl-C does not wait.
-    async fn interrupted(&mut self, interrupts: &mut Signal) -> Result<Wish> {
+    async fn interrupted(&mut self, asked: Asked) -> Result<Wish> {
         let id = self.follow.id().clone();
         if self.only_looks {
             return Ok(Wish::Detach);
@@ -149,11 +147,8 @@ impl<'a> Attempt<'a> {
             self.cx.out.note(&format!("{id} ends by itself; `omoi sandbox show {id}` says what was kept"));
             return Err(Code(INTERRUPTED).into());
         }
-        let wish = if stdin().is_terminal() && self.cx.out.style.tty && !self.cx.out.is_json() {
-            self.ask(interrupts).await
-        } else {
-            Wish::Stop
-        };
+        let can_ask = asked == Asked::Interrupted && stdin().is_terminal() && self.cx.out.style.tty;
+        let wish = if can_ask && !self.cx.out.is_json() { self.ask().await } else { Wish::Stop };
         if wish == Wish::Stop {
             self.ending = true;
             self.cx.out.note(&format!(
@@ -162,14 +157,14 @@ impl<'a> Attempt<'a> {
             let reason = Reason { reason: Some("interrupted".to_owned()) };
             tokio::select! {
                 ended = self.client.sandbox_terminate(&id, &reason) => { ended?; }
-                _ = interrupts.recv() => return Err(Code(INTERRUPTED).into()),
+                _ = self.cx.signals.next() => return Err(Code(INTERRUPTED).into()),
             }
         }
         Ok(wish)
     }
 
     /// Another Ctrl-C, or no answer at all, is an answer too.
-    async fn ask(&self, interrupts: &mut Signal) -> Wish {
+    async fn ask(&self) -> Wish {
         self.cx.out.note("\n[d]etach and leave it working, [s]top it, or go on (Enter)?");
         let (answer, answered) = oneshot::channel();
         // A thread of its own: the runtime would wait for the answer when the program ends.
@@ -180,7 +175,7 @@ impl<'a> Attempt<'a> {
         });
         tokio::select! {
             line = answered => parse(line.ok().flatten().as_deref()),
-            _ = interrupts.recv() => Wish::Stop,
+            _ = self.cx.signals.next() => Wish::Stop,
         }
     }
 }

@@ -62,6 +62,11 @@ pub struct Create {
 }
 
 impl Create {
+    /// Whether it stays with the sandbox that it asks for.
+    pub fn watches(&self) -> bool {
+        !self.detach
+    }
+
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
         cx.out.outlast_reader();
         let project = find(client, &self.project).await?;

@@ -7,7 +7,6 @@ use omoi_protocol::{
     event::StoredEvent,
     sandbox::{Command, NewCommand},
 };
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     follow::{Follow, News, newest, patiently},
@@ -42,11 +41,10 @@ impl Exec {
             let ours = events.iter().filter(|event| is_of(event, command.id.as_str()));
             ours.into_iter().try_for_each(|event| told.event(cx, event))
         };
-        let mut interrupts = signal(SignalKind::interrupt())?;
         let ended = loop {
             let news = tokio::select! {
                 news = follow.next() => news?,
-                _ = interrupts.recv() => return Err(left(cx, &command).into()),
+                _ = cx.signals.next() => return Err(left(cx, &command).into()),
             };
             if let News::Events(events) = &news {
                 show(&mut told, events)?;

@@ -71,6 +71,23 @@ enum Verb {
 }
 
 impl Args {
+    pub fn answers_signals(&self) -> bool {
+        match &self.verb {
+            Verb::Create(create) => create.watches(),
+            Verb::Exec(_) => true,
+            Verb::Terminate(terminate) => terminate.waits(),
+            Verb::List(_)
+            | Verb::Show { .. }
+            | Verb::Events(_)
+            | Verb::Trajectory(_)
+            | Verb::Logs(_)
+            | Verb::Send(_)
+            | Verb::Compare { .. }
+            | Verb::Prune(_)
+            | Verb::Attach(_) => false,
+        }
+    }
+
     pub async fn run(self, cx: &Context) -> Result<()> {
         let client = self.connect.client()?;
         match self.verb {

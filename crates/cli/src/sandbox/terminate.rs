@@ -27,6 +27,10 @@ pub struct Terminate {
 }
 
 impl Terminate {
+    pub fn waits(&self) -> bool {
+        self.wait
+    }
+
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
         let before = newest(client, &self.id).await?;
         let mut sandbox = client.sandbox_terminate(&self.id, &Reason { reason: self.reason }).await?;

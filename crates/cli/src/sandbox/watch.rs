@@ -5,10 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::{Place, SandboxStatus, sandbox::Sandbox, task::Reason};
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::{
     follow::{Follow, News},
@@ -55,13 +52,13 @@ impl<'a> Watch<'a> {
 
     /// The sandbox as it then stands. Ctrl-C ends it, and once more leaves it to end by itself.
     pub async fn run(&mut self, until: Until) -> Result<Sandbox> {
-        let mut interrupts = signal(SignalKind::interrupt())?;
+        let cx = self.cx;
         let mut over_since = None;
         loop {
             let sandbox = tokio::select! {
                 sandbox = self.look() => sandbox?,
-                _ = interrupts.recv() => {
-                    self.interrupted(&mut interrupts).await?;
+                _ = cx.signals.next() => {
+                    self.interrupted().await?;
                     continue;
                 }
             };
@@ -100,7 +97,7 @@ impl<'a> Watch<'a> {
         Ok(sandbox)
     }
 
-    async fn interrupted(&mut self, interrupts: &mut Signal) -> Result<()> {
+    async fn interrupted(&mut self) -> Result<()> {
         let id = self.follow.id().clone();
         if std::mem::replace(&mut self.ending, true) {
             self.cx.out.note(&format!("{id} ends by itself; `omoi sandbox show {id}` says what was kept"));
@@ -112,7 +109,7 @@ impl<'a> Watch<'a> {
         let reason = Reason { reason: Some("interrupted".to_owned()) };
         tokio::select! {
             ended = self.client.sandbox_terminate(&id, &reason) => { ended?; }
-            _ = interrupts.recv() => return Err(Code(INTERRUPTED).into()),
+            _ = self.cx.signals.next() => return Err(Code(INTERRUPTED).into()),
         }
         Ok(())
     }

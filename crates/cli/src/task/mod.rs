@@ -144,6 +144,10 @@ struct Create {
 }
 
 impl Args {
+    pub fn answers_signals(&self) -> bool {
+        matches!(self.verb, Verb::Watch(_))
+    }
+
     pub async fn run(self, cx: &Context) -> Result<()> {
         let client = self.connect.client()?;
         match self.verb {

@@ -9,10 +9,7 @@ use jiff::Timestamp;
 use omoi_client::{Client, LiveFilter, SandboxQuery};
 use omoi_protocol::{SandboxId, TaskId, TaskStatus, sandbox::Sandbox, task::Task};
 use omoi_server::clock::Clock;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    time::timeout,
-};
+use tokio::time::timeout;
 
 use crate::{
     Context,
@@ -40,9 +37,8 @@ pub struct Watch {
 impl Watch {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
         cx.out.outlast_reader();
-        let mut interrupts = signal(SignalKind::interrupt())?;
         let mut watched = Watched { cx, client, id: &self.id, shown: HashSet::new(), waits: None };
-        let task = watched.until_over(&mut interrupts).await?;
+        let task = watched.until_over().await?;
         cx.out.answer(&task, |_| format!("\n{}", sum(&task, watched.shown.len())))?;
         match task.status {
             TaskStatus::Completed => Ok(()),
@@ -66,7 +62,7 @@ struct Watched<'a> {
 }
 
 impl Watched<'_> {
-    async fn until_over(&mut self, interrupts: &mut Signal) -> Result<Task> {
+    async fn until_over(&mut self) -> Result<Task> {
         self.tell_earlier().await?;
         let filter = LiveFilter { entity_ids: vec![self.id.to_string()], ..LiveFilter::default() };
         let mut news = Box::pin(self.client.stream(&filter, None));
@@ -82,7 +78,7 @@ impl Watched<'_> {
             self.tell_waiting(&task);
             tokio::select! {
                 _ = timeout(LOOK_EVERY, news.next()) => {}
-                _ = interrupts.recv() => return Err(Code(INTERRUPTED).into()),
+                _ = self.cx.signals.next() => return Err(Code(INTERRUPTED).into()),
             }
         }
     }

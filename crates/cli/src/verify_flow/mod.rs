@@ -17,7 +17,6 @@ use crate::{
     connect::Connect,
     demo::{end, house::House},
     failure::{Code, FAILED, INTERRUPTED},
-    serve::Signals,
     settings::Settings,
 };
 
@@ -72,17 +71,13 @@ pub struct Args {
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         cx.out.outlast_reader();
-        // Before there is anything to stop.
-        let mut signals = Signals::catch()?;
         let house = if self.exit {
             House::passing(cx, &self.settings, "omoi-verify-").await?
         } else {
             House { client: self.connect.client()?, config: self.settings.resolve(cx)?.config, own: None }
         };
-        let verified = Box::pin(verify(cx, &house, self.project.as_deref(), &mut signals)).await;
-        if let Some(own) = house.own {
-            own.stop().await?;
-        }
+        let verified = Box::pin(verify(cx, &house, self.project.as_deref())).await;
+        house.leave(cx).await?;
         let report = verified?;
         cx.out.answer(&report, |_| report.text())?;
         if report.held() { Ok(()) } else { Err(Code(FAILED).into()) }
@@ -90,21 +85,25 @@ impl Args {
 }
 
 /// Nothing goes on that nobody looks at.
-async fn verify(cx: &Context, house: &House, project: Option<&str>, signals: &mut Signals) -> Result<Report> {
+async fn verify(cx: &Context, house: &House, project: Option<&str>) -> Result<Report> {
     let mut scene = Scene::new(&house.client);
     let mut log = Log::new(cx);
     let interrupted = tokio::select! {
         _ = walk(&mut log, &mut scene, house, project) => false,
-        _ = signals.next() => true,
+        _ = cx.signals.next() => true,
     };
-    match (&scene.ids.sandbox_id, &scene.ids.task_id) {
-        (Some(sandbox), _) => end(&house.client, sandbox, "the flow is verified").await?,
-        (None, Some(task)) => {
-            let reason = Reason { reason: Some("the flow could not be verified".to_owned()) };
-            house.client.task_cancel(task, &reason).await?;
+    let leave = async {
+        match (&scene.ids.sandbox_id, &scene.ids.task_id) {
+            (Some(sandbox), _) => end(&house.client, sandbox, "the flow is verified").await?,
+            (None, Some(task)) => {
+                let reason = Reason { reason: Some("the flow could not be verified".to_owned()) };
+                house.client.task_cancel(task, &reason).await?;
+            }
+            (None, None) => {}
         }
-        (None, None) => {}
-    }
+        Ok(())
+    };
+    cx.signals.unless_again(leave).await?;
     if interrupted { Err(Code(INTERRUPTED).into()) } else { Ok(log.report(scene.ids, STEPS)) }
 }
 

@@ -11,7 +11,6 @@ use crate::{
     connect::Connect,
     demo::house::House,
     failure::{Code, FAILED, INTERRUPTED},
-    serve::Signals,
     settings::Settings,
     verify_flow::log::{Ids, Log, Report},
 };
@@ -61,17 +60,13 @@ pub struct Args {
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         cx.out.outlast_reader();
-        // Before there is anything to stop.
-        let mut signals = Signals::catch()?;
         let house = if self.exit {
             House::passing(cx, &self.settings, "omoi-verify-").await?
         } else {
             House { client: self.connect.client()?, config: self.settings.resolve(cx)?.config, own: None }
         };
-        let verified = Box::pin(verify(cx, &house, &mut signals)).await;
-        if let Some(own) = house.own {
-            own.stop().await?;
-        }
+        let verified = Box::pin(verify(cx, &house)).await;
+        house.leave(cx).await?;
         let report = verified?;
         cx.out.answer(&report, |_| report.text())?;
         if report.held() { Ok(()) } else { Err(Code(FAILED).into()) }
@@ -79,14 +74,14 @@ impl Args {
 }
 
 /// Nothing goes on that nobody looks at.
-async fn verify(cx: &Context, house: &House, signals: &mut Signals) -> Result<Report> {
+async fn verify(cx: &Context, house: &House) -> Result<Report> {
     let mut scene = Scene::new(&house.client);
     let mut log = Log::new(cx);
     let interrupted = tokio::select! {
         _ = walk(&mut log, &mut scene, house) => false,
-        _ = signals.next() => true,
+        _ = cx.signals.next() => true,
     };
-    scene.leave().await?;
+    cx.signals.unless_again(scene.leave()).await?;
     let ids = Ids { project_id: scene.project_id.clone(), ..Ids::default() };
     if interrupted { Err(Code(INTERRUPTED).into()) } else { Ok(log.report(ids, STEPS)) }
 }

@@ -1,6 +1,14 @@
 //! `omoi demo`, where it cannot go well: what is said then, and what is left. That it goes well is tried with real sandboxes
 //! in `crates/e2e`.
 
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
 use serde_json::Value;
 
 use crate::{
@@ -53,4 +61,59 @@ fn a_demo_that_goes_on_serving_says_until_when_its_token_is_valid_and_leaves_one
     let tokens = run(&dir, &["token", "list", "--data-dir", "data", "--json"]).json();
     let ours = tokens.as_array().unwrap().iter().filter(|token| token["name"] == "omoi demo");
     assert_eq!(ours.filter(|token| token["revoked_at"].is_null()).count(), 1);
+}
+
+/// Keeps every processor busy until it is dropped.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn with(threads: usize) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        for _ in 0..threads {
+            let over = over.clone();
+            std::thread::spawn(move || {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        Self(over)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The signal goes out as soon as the line is read that invites it.
+#[test]
+fn a_demo_that_has_just_said_that_it_goes_on_serving_hears_a_signal() {
+    let dir = Dir::new();
+    let _busy = Busy::with(4);
+    for round in 0..10 {
+        let mut demo = dir.omoi(&["demo", "--data-dir", "data", "--listen", "127.0.0.1:0", "--json"]);
+        let mut running = Running::start(demo.env("OMOI_SANDBOX_IMAGE", "not-there"));
+        running.line();
+        running.line();
+        running.signal(if round % 2 == 0 { "-INT" } else { "-TERM" });
+        let said = running.finish_within(Duration::from_secs(30));
+        assert_eq!(said.map(|said| said.code), Some(1), "round {round}: it heard nothing, or ended at once");
+    }
+}
+
+#[test]
+fn a_server_and_whoever_watches_hear_a_signal_that_comes_with_their_first_line() {
+    let _busy = Busy::with(4);
+    for signal in ["-INT", "-TERM"].repeat(4) {
+        let dir = Dir::new();
+        let served = crate::server::Served::start_api(&dir);
+        let mut monitor = served.spawn(&["monitor", "--watch", "--json"]);
+        monitor.line();
+        monitor.signal(signal);
+        let said = monitor.finish_within(Duration::from_secs(30)).expect("it hears the signal");
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        assert_eq!(served.stop_by(signal), 0);
+    }
 }

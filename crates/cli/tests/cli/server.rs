@@ -3,6 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Child, ChildStdout, Command, Stdio},
+    sync::mpsc,
     time::Duration,
 };
 
@@ -94,7 +95,11 @@ impl<'d> Served<'d> {
 
     /// Asks it to stop; its exit code.
     pub fn stop(self) -> i32 {
-        self.running.signal("-TERM");
+        self.stop_by("-TERM")
+    }
+
+    pub fn stop_by(self, signal: &str) -> i32 {
+        self.running.signal(signal);
         self.running.finish().code
     }
 }
@@ -137,9 +142,30 @@ impl Running {
         self.signal("-INT");
     }
 
-    fn signal(&self, signal: &str) {
+    pub fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// Waits for its end, for so long at most.
+    pub fn finish_within(mut self, limit: Duration) -> Option<Said> {
+        // The pipes are read on a thread, since one that is full would keep the program from ending.
+        let (tell, told) = mpsc::sync_channel(1);
+        let (stdout, stderr) = (self.stdout.take(), self.child.stderr.take());
+        std::thread::spawn(move || {
+            let read = |pipe: Option<&mut dyn Read>| {
+                let mut text = String::new();
+                pipe.map(|pipe| pipe.read_to_string(&mut text)).transpose().unwrap();
+                text
+            };
+            let mut stdout = stdout;
+            let out = read(stdout.as_mut().map(|pipe| pipe as &mut dyn Read));
+            let mut stderr = stderr;
+            let _ = tell.send((out, read(stderr.as_mut().map(|pipe| pipe as &mut dyn Read))));
+        });
+        let (stdout, stderr) = told.recv_timeout(limit).ok()?;
+        let code = self.child.wait().unwrap().code().unwrap_or(-1);
+        Some(Said { code, stdout, stderr })
     }
 
     /// Waits for its end.

@@ -8,12 +8,15 @@ use std::{
 };
 
 use omoi_protocol::{
-    ProviderKind,
+    ProviderKind, SandboxId,
     launch::{Door, LaunchSpec, SandboxToken},
     sandbox::SandboxAttached,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
 
 use crate::house::House;
 
@@ -72,6 +75,17 @@ impl Worker {
         command.current_dir(home).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
+    }
+
+    /// The sandbox that an attached worker says it has joined as, read from the line in which it says so.
+    pub async fn joined(&mut self) -> SandboxId {
+        let mut line = String::new();
+        let mut stderr = BufReader::new(self.0.stderr.take().expect("it is piped"));
+        let read = tokio::time::timeout(LIMIT, stderr.read_line(&mut line)).await;
+        read.expect("it joins in time").unwrap();
+        // What it says besides must not end it.
+        tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
+        line.split_whitespace().last().and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{line}"))
     }
 
     pub fn signal(&self, signal: Signal) {

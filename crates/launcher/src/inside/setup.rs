@@ -101,6 +101,9 @@ fn begin(mut from: Inheritance, launcher: &UnixStream, inbox: &mut Inbox) -> Res
         oom_score_adj: plan.oom_score_adj,
     };
     spawner.rules.apply_landlock()?;
+    // The launcher tells of the sandbox once it is ready, and whoever reads that may ask it to end.
+    let signals =
+        sys::signals(&[libc::SIGCHLD, libc::SIGTERM]).or_broken(Layer::PidNamespace, "take signals")?;
     let ready = Word::Ready {
         doors: doors.iter().map(|(door, _)| door.clone()).collect(),
         reports: reports(&plan, &spawner.rules)?,
@@ -108,8 +111,6 @@ fn begin(mut from: Inheritance, launcher: &UnixStream, inbox: &mut Inbox) -> Res
     if send(launcher, &ready, &[]).is_err() || !matches!(inbox.take(launcher), Ok((Word::Start, _))) {
         return Ok(None);
     }
-    let signals =
-        sys::signals(&[libc::SIGCHLD, libc::SIGTERM]).or_broken(Layer::PidNamespace, "take signals")?;
     let (log, main) = start(&plan, &spawner, &from.files)?;
     Ok(Some(Init {
         spawner,
