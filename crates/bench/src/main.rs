@@ -51,8 +51,15 @@ enum Command {
     },
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let args = Program::parse();
+fn main() -> ExitCode {
+    run(Program::parse()).unwrap_or_else(|error| {
+        // The chain of causes; a backtrace tells a user nothing.
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(args: Program) -> anyhow::Result<ExitCode> {
     if let Some(Command::BareServer { file }) = args.command {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(bare::serve(&file))?;

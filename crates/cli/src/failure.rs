@@ -37,12 +37,28 @@ impl Failure {
             let hint = client.hint().map(str::to_owned);
             return Some(Self { code: client_code(client), cause: format!("{error:#}"), hint });
         }
-        let (code, hint) = if chain().any(is_setting) {
+        let (code, hint) = if let Some(found) = chain().find_map(unreadable) {
+            found
+        } else if chain().any(is_setting) {
             (USAGE, Some("`omoi config default` says what every key means and takes"))
         } else {
             chain().find_map(server_code).unwrap_or((FAILED, None))
         };
         Some(Self { code, cause: told_once(error), hint: hint.map(str::to_owned) })
+    }
+}
+
+/// A directory or file that cannot be read: its permissions are at fault, not a setting.
+fn unreadable(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<&'static str>)> {
+    match cause.downcast_ref()? {
+        config::Error::DataDir { .. } => Some((
+            FAILED,
+            Some("run omoi as the user who owns the directory, or name another with --data-dir"),
+        )),
+        config::Error::Read { .. } => {
+            Some((FAILED, Some("make the file readable for this user, or name another with --config")))
+        }
+        _ => None,
     }
 }
 
@@ -192,8 +208,10 @@ mod tests {
         assert_eq!(code(store), Some(NOT_FOUND));
         assert_eq!(code(anyhow::anyhow!("anything else")), Some(FAILED));
         assert_eq!(code(Stop::new(REFUSED, "no")), Some(REFUSED));
-        let no_such_key = config::load(&[], |_| None, Some("/nowhere/omoi.yaml".as_ref())).unwrap_err();
-        assert_eq!(code(no_such_key), Some(USAGE));
+        let no_such_file = config::load(&[], |_| None, Some("/nowhere/omoi.yaml".as_ref())).unwrap_err();
+        assert_eq!(code(no_such_file), Some(FAILED));
+        let flag = config::Flag { name: "--listen", key: "server.listen", value: "nowhere".to_owned() };
+        assert_eq!(code(config::load(&[flag], |_| None, None).unwrap_err()), Some(USAGE));
         let address = || store::Error::Invalid { code: "database_url", detail: "no host".to_owned() };
         assert_eq!(code(address()), Some(USAGE));
         assert_eq!(code(omoi_server::Error::Store(address())), Some(USAGE));

@@ -74,31 +74,15 @@ impl Proof {
     pub fn judge(task: &Task, sandbox: &Sandbox, events: &[StoredEvent], branch: Option<Branch>) -> Self {
         let files_changed: Vec<FileChanged> = events.iter().filter_map(file_changed).collect();
         let result = events.iter().any(prints_result).then(|| RESULT.to_owned());
-        let mut wrong = Vec::new();
-        if task.status != TaskStatus::Completed {
-            let why = task.error_message.as_deref().unwrap_or("nobody said why");
-            wrong.push(format!("the task is {} and not completed: {why}", task.status));
-        }
-        for change in ["created", "modified"] {
-            let seen = |file: &&FileChanged| file.path.ends_with(FILE) && file.change_type == change;
-            match files_changed.iter().find(seen) {
-                None => wrong.push(format!("no agent.file_edited says that {FILE} was {change}")),
-                Some(file) if !file.has_diff => wrong.push(format!("{FILE} was {change} without a diff")),
-                Some(_) => {}
-            }
-        }
-        if result.is_none() {
-            wrong.push(format!("no tool has printed {RESULT}"));
-        }
-        match &branch {
-            Some(branch) if branch.commits.is_empty() => wrong.push("the branch has no commit".to_owned()),
-            Some(branch) if !branch.has_file => wrong.push(format!("the branch does not hold {FILE}")),
-            _ => {}
-        }
         let isolation = sandbox.isolation.clone().unwrap_or_default();
-        if !matches!(isolation["level"].as_str(), Some("full" | "reduced")) {
-            wrong.push(format!("the sandbox was not isolated: {isolation}"));
-        }
+        let wrong = match task.status {
+            TaskStatus::Completed => missing(&files_changed, result.as_deref(), branch.as_ref(), &isolation),
+            // Whatever else is missing follows from this.
+            status => {
+                let why = task.error_message.as_deref().unwrap_or("no reason is stored");
+                vec![format!("the task is {status}, not completed: {why}")]
+            }
+        };
         let mut event_types = BTreeMap::new();
         for event in events {
             *event_types.entry(event.event_type.clone()).or_default() += 1;
@@ -118,6 +102,36 @@ impl Proof {
             error: (!wrong.is_empty()).then(|| wrong.join("; ")),
         }
     }
+}
+
+/// Names each thing that a completed task should have left behind and did not.
+fn missing(
+    files_changed: &[FileChanged],
+    result: Option<&str>,
+    branch: Option<&Branch>,
+    isolation: &Value,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for change in ["created", "modified"] {
+        let seen = |file: &&FileChanged| file.path.ends_with(FILE) && file.change_type == change;
+        match files_changed.iter().find(seen) {
+            None => wrong.push(format!("no agent.file_edited event shows that {FILE} was {change}")),
+            Some(file) if !file.has_diff => wrong.push(format!("{FILE} was {change} without a diff")),
+            Some(_) => {}
+        }
+    }
+    if result.is_none() {
+        wrong.push(format!("no tool result contains {RESULT}"));
+    }
+    match branch {
+        Some(branch) if branch.commits.is_empty() => wrong.push("the branch has no commit".to_owned()),
+        Some(branch) if !branch.has_file => wrong.push(format!("the branch does not contain {FILE}")),
+        _ => {}
+    }
+    if !matches!(isolation["level"].as_str(), Some("full" | "reduced")) {
+        wrong.push(format!("the sandbox was not isolated: {isolation}"));
+    }
+    wrong
 }
 
 fn file_changed(event: &StoredEvent) -> Option<FileChanged> {
@@ -231,11 +245,19 @@ mod tests {
             "full",
             vec![edited("created"), edited("modified"), said],
             branch(1, true),
-            "no tool has printed",
+            "no tool result contains",
         );
         wrong(&done, "full", whole(), branch(0, false), "no commit");
-        wrong(&done, "full", whole(), branch(1, false), "does not hold");
+        wrong(&done, "full", whole(), branch(1, false), "does not contain");
         wrong(&done, "none", whole(), branch(1, true), "not isolated");
+        // A task that failed is the one cause to name: no sandbox, so no file, no result and no branch either.
+        let mut refused = task("failed");
+        refused.error_message = Some("layer memory_limit: permission denied".to_owned());
+        let proof = Proof::judge(&refused, &sandbox("none"), &[], branch(0, false));
+        assert_eq!(
+            proof.error.as_deref(),
+            Some("the task is failed, not completed: layer memory_limit: permission denied")
+        );
         let bare = event("agent.file_edited", json!({ "file_path": FILE, "change_type": "created" }));
         wrong(
             &done,

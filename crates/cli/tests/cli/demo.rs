@@ -32,6 +32,20 @@ fn a_demo_that_cannot_be_shown_says_so_in_one_object_and_leaves_nothing() {
 }
 
 #[test]
+fn a_demo_without_memory_limits_names_that_one_cause_and_what_to_do() {
+    let dir = Dir::new();
+    let mut demo = dir.omoi(&["demo", "--exit"]);
+    let said = finish(demo.env("OMOI_SANDBOX_DENY_LAYERS", "memory_limit").env("TMPDIR", dir.path()));
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    let errors: Vec<&str> = said.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    let [error] = errors[..] else { panic!("one error: {}", said.stderr) };
+    assert!(error.contains("memory_limit") && error.contains("sandbox.allow_soft_limits"), "{error}");
+    for consequence in ["agent.file_edited", "tool result", "no commit", "not isolated"] {
+        assert!(!error.contains(consequence), "{consequence} follows from the cause: {error}");
+    }
+}
+
+#[test]
 fn a_server_that_runs_is_not_passed_over_for_want_of_a_token() {
     let dir = Dir::new();
     let served = crate::server::Served::start_api(&dir);

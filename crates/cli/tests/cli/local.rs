@@ -157,6 +157,27 @@ fn a_bad_setting_is_named_and_stops_the_start() {
 }
 
 #[test]
+fn a_data_directory_or_file_that_cannot_be_opened_is_not_called_a_setting() {
+    let dir = Dir::new();
+    dir.write("data", "a file where the directory should be");
+    std::fs::create_dir(dir.path().join("omoi.yaml")).unwrap();
+    for (args, error, hint) in [
+        (
+            ["serve", "--data-dir", "data"],
+            "cannot open the data directory data (from --data-dir)",
+            "--data-dir",
+        ),
+        (["serve", "--config", "omoi.yaml"], "cannot read the configuration file omoi.yaml", "--config"),
+    ] {
+        let said = run(&dir, &args);
+        assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{}", said.stderr);
+        assert!(said.stderr.starts_with(&format!("error: {error}: ")), "{}", said.stderr);
+        let said_hint = said.stderr.lines().find(|line| line.starts_with("hint: ")).unwrap();
+        assert!(said_hint.contains(hint) && !said_hint.contains("config default"), "{said_hint}");
+    }
+}
+
+#[test]
 fn a_token_is_printed_alone_and_never_twice() {
     let dir = Dir::new();
     let make = |more: &[&str]| {

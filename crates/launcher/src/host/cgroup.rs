@@ -14,8 +14,9 @@ use crate::refuse::{OrRefuse as _, Reports, Result, refusal};
 
 const CONTROLLERS: [&str; 4] = ["memory", "pids", "cpu", "cpuacct"];
 const EMPTY_WITHIN: Duration = Duration::from_secs(10);
-const SOFT_FIX: &str = "run the server as root, or under systemd with Delegate=yes on cgroup v2; or accept limits for each \
-                        process with sandbox.allow_soft_limits";
+const SOFT_FIX: &str = "run omoi as root, or with cgroup v2 under `systemd-run --user --scope -p Delegate=yes`; or accept \
+                        limits that hold for each process by itself: sandbox.allow_soft_limits \
+                        (OMOI_SANDBOX_ALLOW_SOFT_LIMITS=true)";
 
 /// The control groups of one sandbox, with what its init needs of them.
 #[derive(Debug, Default)]

@@ -22,6 +22,9 @@ pub enum Error {
         one.key, one.value, one.origin, other.key, other.value, other.origin
     )]
     Conflict { one: Box<Entry>, rule: &'static str, other: Box<Entry> },
+    /// Found before any setting was looked at, because the configuration file may be in it.
+    #[error("cannot open the data directory {path} (from {origin})", path = path.display())]
+    DataDir { path: PathBuf, origin: Origin, source: io::Error },
     #[error("cannot read the configuration file {path}", path = path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error("the configuration file {path} is not YAML", path = path.display())]

@@ -97,11 +97,12 @@ fn find_file(reader: &Reader<'_>, named: Option<&Path>) -> Result<Option<PathBuf
     if let Some(path) = reader.env(FILE_ENV) {
         return Ok(Some(path.into()));
     }
-    let (data_dir, _) = reader.value(Key::named("data_dir").expect("a key of the table"), &PATH)?;
+    let (data_dir, origin) = reader.value(Key::named("data_dir").expect("a key of the table"), &PATH)?;
     let path = data_dir.join(FILE_NAME);
-    // One that is there but out of reach is not passed over: reading it gives the reason.
-    let absent = matches!(path.try_exists(), Ok(false));
-    Ok((!absent).then_some(path))
+    match path.try_exists() {
+        Ok(exists) => Ok(exists.then_some(path)),
+        Err(source) => Err(Error::DataDir { path: data_dir, origin, source }),
+    }
 }
 
 /// Finds, parses and records one value after another.
