@@ -7,6 +7,7 @@
 
 pub mod shell;
 pub mod sign;
+mod synthetic;
 mod text;
 pub mod trajectory;
 

@@ -1,5 +1,5 @@
 //! What one event tells supervision. Only the fields that some rule reads are taken out of an event's data; the long
-//! ones that none reads (whole diffs, output as it comes) are passed over. Data that does not fit its type tells nothing.
+//! ones that no rule reads (output as it comes) are passed over. Data that does not fit its type tells nothing.
 
 use omoi_protocol::{
     EventSource,
@@ -8,7 +8,14 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{judge, trajectory::judged::Opinion};
+use super::{
+    judge,
+    synthetic::{is_interrupt, persons_words},
+    trajectory::{checks::is_about_tests, judged::Opinion},
+};
+
+/// Of a larger diff only the beginning is judged.
+const DIFF_CHARS_MAX: u64 = 1_000_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sign {
@@ -50,7 +57,8 @@ pub enum Sign {
     Ended {
         success: Option<bool>,
         text: Option<String>,
-        tests_passed: Option<bool>,
+        /// A check that failed by its own report.
+        failed_check: Option<String>,
         usd: Option<f64>,
     },
     Checked {
@@ -91,9 +99,11 @@ pub struct Call {
 pub struct Edit {
     pub path: String,
     pub previous_path: Option<String>,
-    pub created: bool,
-    pub deleted: bool,
+    pub is_created: bool,
+    pub is_deleted: bool,
     pub diff: String,
+    /// The diff is only the beginning of what was changed.
+    pub is_cut: bool,
 }
 
 impl Sign {
@@ -111,6 +121,17 @@ impl Sign {
             }
             _ => read().map_or(Self::Nothing, |fields| fields.sign(kind)).or(event),
         }
+    }
+
+    /// Whether a rule needs the whole diff of an event that was stored without it.
+    pub fn lacks_diff(event: &StoredEvent) -> bool {
+        if EventKind::of(&event.event_type) != Some(EventKind::AgentFileEdited) {
+            return false;
+        }
+        let Ok(fields) = serde_json::from_str::<Fields<'_>>(event.event_data.get()) else { return false };
+        let is_bounded = fields.full_diff_size.is_none_or(|size| size <= DIFF_CHARS_MAX);
+        let is_stored_apart = fields.full_diff.is_none() && fields.full_diff_available == Some(true);
+        is_stored_apart && is_bounded && fields.file_path.is_some_and(|path| is_about_tests(&path))
     }
 
     fn or(self, event: &StoredEvent) -> Self {
@@ -141,12 +162,19 @@ struct Fields<'a> {
     previous_path: Option<String>,
     change_type: Option<String>,
     diff_preview: Option<String>,
+    full_diff: Option<String>,
+    full_diff_available: Option<bool>,
+    full_diff_size: Option<u64>,
+    lines_added: Option<u64>,
+    lines_removed: Option<u64>,
     subagent_prompt: Option<String>,
     message_type: Option<String>,
     sender_id: Option<String>,
     success: Option<bool>,
     final_output: Option<String>,
     tests_passed: Option<bool>,
+    #[serde(borrow)]
+    ci_status: Option<&'a RawValue>,
     cost_usd: Option<f64>,
     name: Option<String>,
     passed: Option<bool>,
@@ -157,6 +185,22 @@ struct Fields<'a> {
     io_bytes: Option<f64>,
     status: Option<String>,
     error: Option<String>,
+}
+
+/// A check of a pull request, as GitHub's program lists it.
+#[derive(Deserialize)]
+struct Check {
+    name: Option<String>,
+    state: Option<String>,
+    conclusion: Option<String>,
+}
+
+impl Check {
+    fn has_failed(&self) -> bool {
+        let failed = ["failure", "failed", "error", "timed_out", "startup_failure"];
+        let told = [&self.conclusion, &self.state];
+        told.into_iter().flatten().any(|word| failed.contains(&word.to_lowercase().as_str()))
+    }
 }
 
 /// The fields of inputs that tools of several makers share.
@@ -178,7 +222,8 @@ impl Fields<'_> {
             }
             K::ContinuousStarted => Sign::Goal(self.goal.unwrap_or_default()),
             K::AgentUserMessage if self.turn.unwrap_or(0) == 0 => {
-                Sign::Goal(self.content.unwrap_or_default())
+                let goal = self.content.unwrap_or_default();
+                persons_words(&goal).map_or(Sign::Work, |goal| Sign::Goal(goal.into_owned()))
             }
             K::AgentMessage | K::AgentTextOutput | K::AgentResponse => {
                 Sign::Said { text: self.content.unwrap_or_default(), parent: self.parent_tool_use_id }
@@ -195,25 +240,21 @@ impl Fields<'_> {
                 failed: self.is_error.unwrap_or(false),
             },
             K::AgentFileEdited => self.edited(),
-            K::AgentMessageInjected => Sign::Told {
-                text: self.content.unwrap_or_default(),
-                from: self.sender_id.unwrap_or_default(),
-                kind: self.message_type.unwrap_or_default(),
-            },
+            K::AgentMessageInjected => self.told(),
             K::AgentTurnComplete => Sign::Halted { text: None },
             K::AgentResult => Sign::Halted { text: self.result },
             K::AgentWaiting | K::AgentInterrupted => Sign::Waiting,
             K::AgentCompleted => Sign::Ended {
                 success: self.success,
+                failed_check: self.failed_check(),
                 text: self.final_output,
-                tests_passed: self.tests_passed,
                 usd: self.cost_usd,
             },
             K::AgentFailed => {
-                Sign::Ended { success: Some(false), text: self.error, tests_passed: None, usd: self.cost_usd }
+                Sign::Ended { success: Some(false), text: self.error, failed_check: None, usd: self.cost_usd }
             }
             K::SandboxFailed | K::SandboxLost | K::SandboxTerminated | K::AgentShutdown => {
-                Sign::Ended { success: None, text: None, tests_passed: None, usd: None }
+                Sign::Ended { success: None, text: None, failed_check: None, usd: None }
             }
             K::CheckCompleted => {
                 Sign::Checked { name: self.name.unwrap_or_default(), passed: self.passed.unwrap_or(false) }
@@ -234,6 +275,27 @@ impl Fields<'_> {
         }
     }
 
+    fn told(self) -> Sign {
+        let (text, from) = (self.content.unwrap_or_default(), self.sender_id.unwrap_or_default());
+        match persons_words(&text) {
+            Some(words) => {
+                Sign::Told { text: words.into_owned(), from, kind: self.message_type.unwrap_or_default() }
+            }
+            None if is_interrupt(&text) => Sign::Waiting,
+            None => Sign::Work,
+        }
+    }
+
+    /// The earlier system's worker says `tests_passed: false` where it has looked at no test at all, so a failure is one only
+    /// where the checks that it lists tell of it.
+    fn failed_check(&self) -> Option<String> {
+        if self.tests_passed != Some(false) {
+            return None;
+        }
+        let checks: Vec<Check> = serde_json::from_str(self.ci_status?.get()).ok()?;
+        checks.into_iter().find(Check::has_failed).map(|check| check.name.unwrap_or_default())
+    }
+
     fn call(self) -> Call {
         let raw = self.input.map(RawValue::get).unwrap_or("{}");
         let input: Input = serde_json::from_str(raw).unwrap_or_default();
@@ -247,14 +309,25 @@ impl Fields<'_> {
         }
     }
 
+    /// The whole diff where the event has it; the preview ends after 100 lines.
     fn edited(self) -> Sign {
         let change = self.change_type.unwrap_or_default();
+        let is_whole = self.full_diff.is_some();
+        let diff = self.full_diff.or(self.diff_preview).unwrap_or_default();
+        let told = self.lines_added.unwrap_or(0) + self.lines_removed.unwrap_or(0);
+        let is_cut = !is_whole && (self.full_diff_available == Some(true) || changed_lines(&diff) < told);
         Sign::Edited(Edit {
             path: self.file_path.unwrap_or_default(),
             previous_path: self.previous_path,
-            created: change == "created",
-            deleted: change == "deleted",
-            diff: self.diff_preview.unwrap_or_default(),
+            is_created: change == "created",
+            is_deleted: change == "deleted",
+            diff,
+            is_cut,
         })
     }
+}
+
+/// Lines that a diff puts in or takes out; headers are counted with them.
+fn changed_lines(diff: &str) -> u64 {
+    diff.lines().filter(|line| line.starts_with(['+', '-'])).count() as u64
 }

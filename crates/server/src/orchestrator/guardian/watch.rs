@@ -104,6 +104,10 @@ impl Watch {
             }
             self.mark.events += 1;
             let Some(event) = entry.into_event() else { continue };
+            if !self.watched.contains_key(&event.sandbox_id) {
+                continue;
+            }
+            let event = store.guardian_whole(event).await?;
             let Some(watched) = self.watched.get_mut(&event.sandbox_id) else { continue };
             let policy = self.policies.of(watched.project_id.as_ref());
             let news = watched.guard.take(&event, &policy.rules);

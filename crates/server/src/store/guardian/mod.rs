@@ -9,6 +9,7 @@ mod policy;
 mod status;
 mod take;
 mod watch;
+mod whole;
 
 use omoi_protocol::{InterventionId, MessageId, message::Message};
 use serde_json::json;

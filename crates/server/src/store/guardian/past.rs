@@ -11,7 +11,7 @@ use super::{
         portion::{PAGE_BYTES, Portion, Room},
         value::params,
     },
-    Subject,
+    Subject, whole,
 };
 use crate::domain::supervision::{
     policy::Policy,
@@ -40,7 +40,11 @@ impl Store {
             let rows = tx.query(&sql, params![&id, after, until, limit]).await?;
             let is_short = rows.len() < limit;
             let (rows, is_cut) = Room::new(PAGE_BYTES).fill(tx, rows).await?;
-            let rows = rows.iter().map(|row| paging::stored(row, &id)).collect::<Result<_, _>>()?;
+            let mut rows =
+                rows.iter().map(|row| paging::stored(row, &id)).collect::<Result<Vec<StoredEvent>, _>>()?;
+            for event in &mut rows {
+                whole::restore(tx, event).await?;
+            }
             Ok(Portion { rows, is_last: is_short && !is_cut })
         })
         .await

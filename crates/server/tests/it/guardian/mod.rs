@@ -5,6 +5,7 @@ mod decide;
 mod judge;
 mod policy;
 mod restart;
+mod stranger;
 mod watch;
 
 use omoi_server::{

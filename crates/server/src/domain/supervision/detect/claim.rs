@@ -10,12 +10,15 @@ use crate::domain::supervision::{policy::Rules, text::line, trajectory::Trajecto
 pub fn look(trajectory: &Trajectory, _: &Rules, _: Timestamp) -> Option<Shown> {
     let said = &trajectory.said;
     let claim = claim(&said.text);
-    let (key, shown, what) = if said.last_words && said.tests_passed == Some(false) {
-        (said.seq, said.seq, "its tests did not pass by its own report".to_owned())
-    } else {
-        let failing = trajectory.evidence.failing().last()?;
-        // What fails after the words does not make them false when they were said.
-        (failing.seq, failing.seq, format!("the last try failed: {}", failing.title))
+    let (key, shown, what) = match &said.failed_check {
+        Some(name) if said.last_words => {
+            (said.seq, said.seq, format!("the check {name} failed by its own report"))
+        }
+        _ => {
+            let failing = trajectory.evidence.failing().last()?;
+            // What fails after the words does not make them false when they were said.
+            (failing.seq, failing.seq, format!("the last try failed: {}", failing.title))
+        }
     };
     let counts = shown <= said.seq && (claim == Claim::Tests || said.last_words && claim == Claim::Success);
     counts.then(|| Shown {

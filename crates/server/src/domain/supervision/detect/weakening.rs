@@ -14,7 +14,7 @@ use crate::domain::supervision::{
 const STEPS: u64 = 3;
 
 pub fn look(trajectory: &Trajectory, _: &Rules, _: Timestamp) -> Option<Shown> {
-    let lost = trajectory.tests.lost.as_ref()?;
+    let lost = trajectory.checks.lost.as_ref()?;
     let settled = trajectory.steps.completed >= lost.step + STEPS;
     let tried =
         trajectory.steps.iter().last().is_some_and(|step| step.test.is_some() && step.number > lost.step);
@@ -26,7 +26,7 @@ pub fn look(trajectory: &Trajectory, _: &Rules, _: Timestamp) -> Option<Shown> {
         key: lost.seqs.first()?.unsigned_abs(),
         severity: FindingSeverity::Critical,
         seqs: lost.seqs.clone(),
-        text: format!("{} checks less than before: {}", lost.path, trajectory.tests.missing()),
+        text: format!("{} checks less than before: {}", lost.path, trajectory.checks.missing()),
         since: trajectory.at,
     })
 }

@@ -1,6 +1,7 @@
 //! A trajectory: one sandbox's work, summed up as its events come. Taking an event costs the same however many came
 //! before, and the summary is bounded whatever they hold; time is the events' own. All rules look at this and nothing else.
 
+pub mod checks;
 pub mod evidence;
 pub mod file;
 pub mod gauge;
@@ -19,7 +20,8 @@ use super::{
     text::{Ring, clip, error_of, hash_both, words},
 };
 use crate::domain::footprint::covers;
-use evidence::{Evidence, Tests};
+use checks::Checks;
+use evidence::Evidence;
 use file::Files;
 use gauge::{Failure, Helpers, Pulse, Seen, Spend, Troubles};
 use instruction::{INSTRUCTIONS, Instruction, constraints, hear};
@@ -31,6 +33,7 @@ pub const BYTES_MAX: usize = 64 * 1024;
 const GOAL_CHARS: usize = 2_000;
 const SAID_CHARS: usize = 1_200;
 const COMMAND_CHARS: usize = 3_000;
+const CHECK_CHARS: usize = 120;
 const CONSTRAINTS_MAX: usize = 10;
 const GOAL_WORDS_MAX: usize = 200;
 const MARKS: usize = 16;
@@ -124,8 +127,8 @@ pub struct Said {
     pub text: String,
     /// It has halted, or ended, with these words.
     pub last_words: bool,
-    /// It says of itself that its tests passed, or that they did not.
-    pub tests_passed: Option<bool>,
+    /// A check that failed by the agent's own report.
+    pub failed_check: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -149,7 +152,7 @@ pub struct Trajectory {
     pub edits: u64,
     pub troubles: Troubles,
     pub evidence: Evidence,
-    pub tests: Tests,
+    pub checks: Checks,
     pub helpers: Helpers,
     pub spend: Spend,
     pub pulse: Pulse,
@@ -186,7 +189,7 @@ impl Trajectory {
             edits: 0,
             troubles: Troubles::default(),
             evidence: Evidence::default(),
-            tests: Tests::default(),
+            checks: Checks::default(),
             helpers: Helpers::default(),
             spend: Spend::default(),
             pulse: Pulse::default(),
@@ -232,7 +235,7 @@ impl Trajectory {
                 let declared = &self.charter.owned_files;
                 let outside = |path: &str| !declared.is_empty() && !covers(declared, path);
                 let new = self.files.edited(edit, self.seq, self.at, outside);
-                self.tests.edited(edit, self.seq, self.steps.completed);
+                self.checks.edited(edit, self.seq, self.steps.completed);
                 let paths = [Some(&edit.path), edit.previous_path.as_ref()];
                 for path in paths.into_iter().flatten() {
                     self.instructions.iter_mut().for_each(|one| one.edited(path, self.seq));
@@ -250,8 +253,8 @@ impl Trajectory {
             Sign::Told { text, from, kind } => self.told(text, from, kind),
             Sign::Halted { text } => self.halt(text.as_deref()),
             Sign::Waiting => self.phase = Phase::Waiting,
-            Sign::Ended { success, text, tests_passed, usd } => {
-                self.end(*success, text.as_deref(), *tests_passed, *usd);
+            Sign::Ended { success, text, failed_check, usd } => {
+                self.end(*success, text.as_deref(), failed_check.as_deref(), *usd);
             }
             Sign::Checked { name, passed } => {
                 self.evidence.checked(name, *passed, self.seq);
@@ -296,7 +299,7 @@ impl Trajectory {
             return;
         }
         hear(self.instructions.iter_mut(), text);
-        self.said = Said { seq: self.seq, text: last_chars(text), last_words: false, tests_passed: None };
+        self.said = Said { seq: self.seq, text: last_chars(text), last_words: false, failed_check: None };
     }
 
     fn call(&mut self, call: &Call) {
@@ -377,12 +380,12 @@ impl Trajectory {
         &mut self,
         success: Option<bool>,
         text: Option<&str>,
-        tests_passed: Option<bool>,
+        failed_check: Option<&str>,
         usd: Option<f64>,
     ) {
         if success == Some(true) {
             self.last_words(text);
-            self.said.tests_passed = tests_passed;
+            self.said.failed_check = failed_check.map(|name| clip(name, CHECK_CHARS));
         }
         self.phase = Phase::Ended;
         self.success = self.success.or(success);
@@ -444,7 +447,7 @@ impl Trajectory {
             + self.files.heap_bytes()
             + self.troubles.heap_bytes()
             + self.evidence.heap_bytes()
-            + self.tests.heap_bytes()
+            + self.checks.heap_bytes()
             + self.helpers.heap_bytes()
             + self.marks.heap_bytes()
             + self.seen.heap_bytes()

@@ -131,7 +131,7 @@ impl Steps {
 }
 
 /// Whether the words of a command run tests.
-fn test(words: &[String]) -> Option<Test> {
+pub(super) fn test(words: &[String]) -> Option<Test> {
     let word = |at: usize| words.get(at).map_or("", String::as_str);
     let program = word(0).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let skipped = match (program, word(1), word(2)) {
