@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use omoi_protocol::SystemStatus;
+use omoi_protocol::{SystemStatus, conductor::Analysis};
 
 use super::spec::Likeness;
 
@@ -13,6 +13,7 @@ const MISALIGNED: f64 = 0.2;
 const STEERING: f64 = 0.3;
 const PHASES: f64 = 0.1;
 const BALANCE: f64 = 0.1;
+const CONFLICTS: f64 = 0.2;
 const CRITICAL_BELOW: f64 = 0.3;
 const WARNING_BELOW: f64 = 0.5;
 const OPTIMAL_ABOVE: f64 = 0.8;
@@ -41,10 +42,10 @@ pub fn mean_alignment(agents: &[Agent]) -> f64 {
     agents.iter().map(|agent| agent.alignment).sum::<f64>() / agents.len() as f64
 }
 
-/// 1 where nobody is at work.
-pub fn coherence(agents: &[Agent]) -> f64 {
+/// 1 where nobody is at work and no conflict is open.
+pub fn coherence(agents: &[Agent], conflicts: usize) -> f64 {
     if agents.is_empty() {
-        return 1.0;
+        return beside_conflicts(1.0, conflicts);
     }
     let count = agents.len() as f64;
     let share = |fits: fn(&Agent) -> bool| agents.iter().filter(|agent| fits(agent)).count() as f64 / count;
@@ -56,8 +57,26 @@ pub fn coherence(agents: &[Agent]) -> f64 {
     let balance = f64::from(least) / f64::from(most.max(1));
     let score = mean_alignment(agents) - MISALIGNED * misaligned - STEERING * steering
         + PHASES * phases.len() as f64 / count
-        + BALANCE * balance;
-    score.clamp(0.0, 1.0)
+        + BALANCE * balance
+        - CONFLICTS * (conflicts as f64 / count).min(1.0);
+    beside_conflicts(score.clamp(0.0, 1.0), conflicts)
+}
+
+/// A score is never so high that it is called optimal while a conflict is open.
+fn beside_conflicts(score: f64, conflicts: usize) -> f64 {
+    if conflicts > 0 { score.min(OPTIMAL_ABOVE) } else { score }
+}
+
+/// Brings an analysis up to date with conflicts that were found after it.
+pub fn amend(analysis: &mut Analysis, conflicts: u32) {
+    if conflicts <= analysis.conflict_count {
+        return;
+    }
+    analysis.conflict_count = conflicts;
+    analysis.coherence_score = beside_conflicts(analysis.coherence_score, conflicts as usize);
+    if analysis.system_status == SystemStatus::Optimal {
+        analysis.system_status = SystemStatus::Normal;
+    }
 }
 
 pub fn phases(agents: &[Agent]) -> BTreeMap<String, u32> {
@@ -126,8 +145,21 @@ mod tests {
             (&[agent("a", 0.0, true)], 0.0),
         ];
         for (agents, expected) in table {
-            let found = coherence(agents);
+            let found = coherence(agents, 0);
             assert!((found - expected).abs() < 1e-9, "{agents:?}: {found}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_optimal_while_a_conflict_is_open() {
+        for agents in 0..6 {
+            let agents: Vec<Agent> = (0..agents).map(|n| agent(&format!("p{n}"), 1.0, false)).collect();
+            for conflicts in 1..8 {
+                let score = coherence(&agents, conflicts);
+                assert!(score <= 0.8, "{} agents, {conflicts} conflicts: {score}", agents.len());
+                assert_ne!(status(score, agents.len(), 0), SystemStatus::Optimal);
+                assert!(coherence(&agents, conflicts) <= coherence(&agents, conflicts - 1));
+            }
         }
     }
 
@@ -161,13 +193,14 @@ mod tests {
         #[test]
         fn coherence_is_from_0_to_1_and_never_falls_when_one_does_better(
             agents in prop::collection::vec(("[a-c]", 0.0f64..=1.0, any::<bool>()), 1..20), better in 0.0f64..=1.0,
+            conflicts in 0usize..9,
         ) {
             let mut all: Vec<Agent> = agents.iter().map(|(phase, alignment, steering)| agent(phase, *alignment, *steering)).collect();
-            let before = coherence(&all);
+            let before = coherence(&all, conflicts);
             prop_assert!((0.0..=1.0).contains(&before));
             all[0].alignment = all[0].alignment.max(better);
             all[0].needs_steering = false;
-            prop_assert!(coherence(&all) >= before - 1e-12);
+            prop_assert!(coherence(&all, conflicts) >= before - 1e-12);
         }
     }
 }

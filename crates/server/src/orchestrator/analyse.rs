@@ -7,7 +7,7 @@ use omoi_protocol::{AnalysisId, ProjectId, SandboxId, TaskId, conductor::Analysi
 
 use crate::{
     domain::coherence::{self, ALIGNED_FROM, Agent},
-    store::{Alike, Member},
+    store::{Alike, Member, OpenConflicts},
 };
 
 /// Live members of one project that are compared.
@@ -58,10 +58,10 @@ fn files(member: &Member) -> BTreeSet<&str> {
     member.seen.files.keys().chain(&member.owned_files).map(String::as_str).collect()
 }
 
-/// What is found per project: pairs that nobody has dismissed, and conflicts by sandbox.
+/// What is found: pairs that nobody has dismissed by project, and open conflicts.
 pub struct Findings {
     pub duplicates: BTreeMap<ProjectId, usize>,
-    pub conflicts: HashMap<String, usize>,
+    pub conflicts: OpenConflicts,
 }
 
 /// One for each project with something under way, and one for all. `aligned` says how well a sandbox keeps to its goal, from
@@ -76,25 +76,23 @@ pub fn analyses(
     let mut found = Vec::new();
     for (project, members) in projects {
         let live: Vec<&Member> = members.iter().filter(|member| member.live).collect();
-        let mut conflicts = 0;
         let mut agents = Vec::with_capacity(live.len());
         for member in &live {
-            let own = findings.conflicts.get(member.sandbox_id.as_str()).copied().unwrap_or(0);
-            conflicts += own;
+            let own = findings.conflicts.by_sandbox.get(member.sandbox_id.as_str()).copied().unwrap_or(0);
             let by_conflicts = coherence::alignment_by_conflicts(own, live.len().saturating_sub(1).max(own));
             let alignment = aligned(&member.sandbox_id).unwrap_or(1.0).min(by_conflicts);
             let needs_steering = alignment < ALIGNED_FROM;
             agents.push(Agent { phase: member.phase.clone(), alignment, needs_steering });
         }
+        // Those between tasks that are done count as well: somebody has to bring them together.
+        let conflicts = findings.conflicts.by_project.get(project).copied().unwrap_or(0);
+        all.2 += conflicts;
         if agents.is_empty() {
             continue;
         }
         let duplicates = findings.duplicates.get(project).copied().unwrap_or(0);
-        // Each conflict between two that live was counted from both sides.
-        let conflicts = conflicts.div_ceil(2);
         all.0.extend(agents.iter().cloned());
         all.1 += duplicates;
-        all.2 += conflicts;
         found.push(analysis(Some(project.clone()), &agents, duplicates, conflicts, now));
     }
     found.push(analysis(None, &all.0, all.1, all.2, now));
@@ -108,7 +106,7 @@ fn analysis(
     conflicts: usize,
     now: Timestamp,
 ) -> Analysis {
-    let coherence_score = coherence::coherence(agents);
+    let coherence_score = coherence::coherence(agents, conflicts);
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Analysis {
         id: AnalysisId::generate(),

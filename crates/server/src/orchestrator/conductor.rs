@@ -83,17 +83,19 @@ impl Conductor {
         for (project, members) in &members {
             self.look(project, members.clone(), &mut report).await?;
         }
-        if self.is_due() {
+        // What was said before a conflict was found, or is over, is no longer so.
+        let has_changed = report.conflicts_found + report.conflicts_cleared > 0;
+        if self.is_due(has_changed) {
             report.duplicates = self.analyse(members).await?;
         }
         Ok(report)
     }
 
-    /// What comes of it all is told once a period, however often a file changes.
-    fn is_due(&self) -> bool {
+    /// What comes of it all is told once a period, however often a file changes, and when conflicts have changed.
+    fn is_due(&self, has_changed: bool) -> bool {
         let mut last = self.analysed.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        let is_due = last.is_none_or(|last| now >= last + self.settings.period);
+        let is_due = has_changed || last.is_none_or(|last| now >= last + self.settings.period);
         if is_due {
             *last = Some(now);
         }

@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    AnomalyId, AnomalySeverity, AnomalyType, SandboxId,
+    AnomalyId, AnomalyType, SandboxId,
     monitor::{Anomaly, MetricPoint},
 };
 
@@ -17,7 +17,8 @@ use crate::{
     clock::Clock,
     config,
     domain::monitor::{
-        Baseline, Deviation, HISTORY_MAX, METRICS, Metric, Score, THRESHOLD, deviation, is_new, score, streak,
+        Baseline, Deviation, HISTORY_MAX, METRICS, Metric, Score, THRESHOLD, deviation, is_busy, is_new,
+        score, streak,
     },
     store::{Error, Store, Working},
 };
@@ -107,14 +108,15 @@ fn publish(point: &MetricPoint) {
     }
 }
 
+/// Only stretches with work in them are compared: that work begins is nothing unusual.
 fn unusual(metric: &Metric, points: &[MetricPoint], now: Timestamp) -> Option<Anomaly> {
-    let (last, before) = points.split_last()?;
+    let (last, before) = points.split_last().filter(|(last, _)| is_busy(&last.figures))?;
     let value = (metric.get)(&last.figures)?;
-    let history: Vec<f64> = before.iter().filter_map(|point| (metric.get)(&point.figures)).collect();
-    let found = deviation(&history, value, metric.noise)?;
+    let busy = before.iter().filter(|point| is_busy(&point.figures));
+    let history: Vec<f64> = busy.filter_map(|point| (metric.get)(&point.figures)).collect();
+    let found = deviation(&history, value, metric.noise, metric.rise)?;
     if let Some((previous, earlier)) = history.split_last()
-        && let Some(known) = deviation(earlier, *previous, metric.noise)
-        && known.anomaly_type == found.anomaly_type
+        && let Some(known) = deviation(earlier, *previous, metric.noise, metric.rise)
         && known.severity >= found.severity
     {
         return None;
@@ -123,25 +125,19 @@ fn unusual(metric: &Metric, points: &[MetricPoint], now: Timestamp) -> Option<An
 }
 
 fn of_metric(metric: &Metric, value: f64, found: &Deviation, now: Timestamp) -> Anomaly {
-    let way = match found.anomaly_type {
-        AnomalyType::Spike => "above",
-        AnomalyType::Drop => "below",
-    };
     Anomaly {
         id: AnomalyId::generate(),
         metric: metric.name.to_owned(),
         sandbox_id: None,
         subject: None,
-        anomaly_type: found.anomaly_type,
+        anomaly_type: AnomalyType::Spike,
         severity: found.severity,
         value,
         baseline: found.mean,
         deviation: found.by,
         description: format!(
-            "{} is {value:.2}, {:.1} standard deviations {way} its mean of {:.2}",
-            metric.name,
-            found.by.abs(),
-            found.mean
+            "{} is {value:.2}, {:.1} standard deviations above its mean of {:.2} while there is work",
+            metric.name, found.by, found.mean
         ),
         detected_at: now,
         acknowledged_at: None,
@@ -157,7 +153,7 @@ fn of_agent(agent: &Working, score: &Score, usual: &Baseline, now: Timestamp) ->
         sandbox_id: Some(agent.sandbox_id.clone()),
         subject: Some(format!("{kind} {phase}")),
         anomaly_type: AnomalyType::Spike,
-        severity: if score.total >= 0.9 { AnomalySeverity::Critical } else { AnomalySeverity::Error },
+        severity: score.severity(),
         value: score.total,
         baseline: THRESHOLD,
         deviation: score.total / THRESHOLD,

@@ -82,7 +82,9 @@ pub use self::{
     audit::AuditFilter,
     batch::Made as BatchMade,
     call::{EndedCall, KEEP_PERIOD as CALL_KEEP_PERIOD, NewCall, Opened},
-    conductor::{Alike, ConflictFilter, Found as ConflictsFound, Kept as DuplicatesKept, Member, Pair},
+    conductor::{
+        Alike, ConflictFilter, Found as ConflictsFound, Kept as DuplicatesKept, Member, OpenConflicts, Pair,
+    },
     cost::CallFilter,
     diagnosis::DiagnosisFilter,
     dispatch::Dispatched,

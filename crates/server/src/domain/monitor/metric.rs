@@ -1,4 +1,5 @@
-//! The figures, each with how it is put together over time and how much of a change in it is noise.
+//! The figures, each with how it is put together over time, how much of a change in it is noise, and how much more than
+//! usual matters to a person.
 
 use omoi_protocol::monitor::{Figures, MetricPoint};
 
@@ -17,38 +18,56 @@ pub struct Metric {
     fold: Fold,
     /// Smaller deviations are noise, however steady the figure was before.
     pub noise: f64,
+    /// How much more than usual it must be to be a warning, an error, and critical. More work than usual is no harm, so
+    /// figures of it are warnings at most or not judged.
+    pub rise: [f64; 3],
 }
 
+/// It never gets so bad.
+const NEVER: f64 = f64::INFINITY;
+
 macro_rules! metrics {
-    ($($name:ident: $fold:ident, $noise:literal;)* ? $($maybe:ident: $maybe_fold:ident, $maybe_noise:literal;)*) => {
+    ($($name:ident: $fold:ident, $noise:literal, $rise:expr;)* ? $($maybe:ident: $maybe_fold:ident, $maybe_noise:literal, $maybe_rise:expr;)*) => {
         pub const METRICS: &[Metric] = &[
             $(Metric {
                 name: stringify!($name), get: |figures| Some(figures.$name), set: |figures, value| figures.$name = value,
-                fold: Fold::$fold, noise: $noise,
+                fold: Fold::$fold, noise: $noise, rise: $rise,
             },)*
             $(Metric {
                 name: stringify!($maybe), get: |figures| figures.$maybe, set: |figures, value| figures.$maybe = Some(value),
-                fold: Fold::$maybe_fold, noise: $maybe_noise,
+                fold: Fold::$maybe_fold, noise: $maybe_noise, rise: $maybe_rise,
             },)*
         ];
     };
 }
 
 metrics! {
-    events_per_second: Mean, 1.0;
-    completions: Sum, 1.0;
-    failures: Sum, 1.0;
-    queue_depth: Mean, 3.0;
-    live_sandboxes: Mean, 2.0;
-    running_tasks: Mean, 2.0;
-    waiting_tasks: Mean, 1.0;
-    cost_usd: Sum, 0.05;
-    open_conflicts: Mean, 1.0;
+    events_per_second: Mean, 1.0, [50.0, NEVER, NEVER];
+    completions: Sum, 1.0, [NEVER, NEVER, NEVER];
+    failures: Sum, 1.0, [3.0, 8.0, 20.0];
+    queue_depth: Mean, 3.0, [10.0, 100.0, NEVER];
+    live_sandboxes: Mean, 2.0, [20.0, NEVER, NEVER];
+    running_tasks: Mean, 2.0, [20.0, NEVER, NEVER];
+    waiting_tasks: Mean, 1.0, [5.0, 20.0, NEVER];
+    cost_usd: Sum, 0.05, [1.0, 5.0, 20.0];
+    open_conflicts: Mean, 1.0, [3.0, 10.0, NEVER];
     ?
-    queue_wait_seconds: Mean, 10.0;
-    task_duration_seconds: Mean, 30.0;
-    spawn_seconds: Mean, 2.0;
-    heartbeat_age_seconds: Max, 20.0;
+    queue_wait_seconds: Mean, 10.0, [60.0, 600.0, 3600.0];
+    task_duration_seconds: Mean, 30.0, [300.0, 1800.0, NEVER];
+    spawn_seconds: Mean, 2.0, [10.0, 30.0, 120.0];
+    heartbeat_age_seconds: Max, 20.0, [60.0, 180.0, 600.0];
+}
+
+/// Whether work was under way. A stretch without any says nothing about what is usual while there is.
+pub fn is_busy(figures: &Figures) -> bool {
+    let work = [
+        figures.live_sandboxes,
+        figures.running_tasks,
+        figures.queue_depth,
+        figures.completions,
+        figures.failures,
+    ];
+    work.iter().any(|count| *count > 0.0)
 }
 
 /// Points of `step_seconds` each, from finer ones. Both in the order of time.

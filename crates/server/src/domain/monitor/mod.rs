@@ -7,5 +7,5 @@ mod score;
 
 pub use anomaly::{Deviation, HISTORY_MAX, SAMPLES_MIN, deviation};
 pub use baseline::{Baseline, Reading};
-pub use metric::{METRICS, Metric, merge};
+pub use metric::{METRICS, Metric, is_busy, merge};
 pub use score::{Impact, Score, THRESHOLD, is_new, score, streak};

@@ -1,10 +1,9 @@
 //! How unusual one agent is, all in one number from 0 to 1: how long it takes, how often it fails, what it takes of the
 //! machine, and how many wait for it.
 
-use super::{
-    anomaly::SAMPLES_MIN,
-    baseline::{Baseline, Reading},
-};
+use omoi_protocol::AnomalySeverity;
+
+use super::baseline::{Baseline, Reading};
 
 const LATENCY: f64 = 0.35;
 const ERRORS: f64 = 0.30;
@@ -16,11 +15,15 @@ pub const THRESHOLD: f64 = 0.8;
 const IN_A_ROW: u32 = 3;
 /// So many standard deviations are as much as can be.
 const LATENCY_Z_MAX: f64 = 3.0;
+/// Attempts that must have ended before one is called unusual.
+const ATTEMPTS_MIN: u64 = 10;
+/// From here on a part of the score matters to a person by itself.
+const SERIOUS: f64 = 0.5;
 const BLOCKED_MAX: f64 = 10.0;
 /// Below these, deviations are noise.
 const LATENCY_NOISE_MS: f64 = 1_000.0;
 const LATENCY_NOISE_SHARE: f64 = 0.1;
-const CPU_NOISE: f64 = 0.05;
+const CPU_NOISE: f64 = 0.25;
 const MEMORY_NOISE: f64 = 64.0 * 1024.0 * 1024.0;
 
 /// Who waits for it.
@@ -42,7 +45,7 @@ pub struct Score {
 
 /// None while too little is known of what is usual.
 pub fn score(reading: &Reading, impact: Impact, usual: &Baseline) -> Option<Score> {
-    if usual.samples < SAMPLES_MIN as u64 {
+    if usual.samples < ATTEMPTS_MIN {
         return None;
     }
     let spread = usual.latency_std.max(LATENCY_NOISE_MS).max(usual.latency_ms * LATENCY_NOISE_SHARE);
@@ -60,6 +63,18 @@ pub fn score(reading: &Reading, impact: Impact, usual: &Baseline) -> Option<Scor
     let impact = share(f64::from(impact.dependants) * doubled / BLOCKED_MAX);
     let total = LATENCY * latency + ERRORS * errors + RESOURCES * resources + IMPACT * impact;
     Some(Score { latency, errors, resources, impact, total: share(total) })
+}
+
+impl Score {
+    /// What it means to a person: an agent that only takes long is worth a look, one whose task fails or on which much work
+    /// waits is an error, and both together are critical.
+    pub fn severity(&self) -> AnomalySeverity {
+        match (self.errors >= SERIOUS, self.impact >= SERIOUS) {
+            (true, true) => AnomalySeverity::Critical,
+            (true, false) | (false, true) => AnomalySeverity::Error,
+            (false, false) => AnomalySeverity::Warning,
+        }
+    }
 }
 
 /// How many unusual readings there are in a row with this one.
@@ -117,6 +132,17 @@ mod tests {
         }
         let young = Baseline { samples: 9, ..USUAL };
         assert_eq!(score(&reading(1e9, 1.0, 9.0), none, &young), None);
+    }
+
+    #[test]
+    fn severity_follows_what_fails_and_what_waits() {
+        let of = |errors, impact| {
+            Score { latency: 1.0, total: 1.0, errors, impact, ..Score::default() }.severity()
+        };
+        assert_eq!(of(0.0, 0.0), AnomalySeverity::Warning);
+        assert_eq!(of(1.0, 0.0), AnomalySeverity::Error);
+        assert_eq!(of(0.0, 0.5), AnomalySeverity::Error);
+        assert_eq!(of(1.0, 1.0), AnomalySeverity::Critical);
     }
 
     #[test]

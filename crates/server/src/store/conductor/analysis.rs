@@ -15,7 +15,17 @@ use super::{
     },
     duplicate::OPEN_COUNT,
 };
-use crate::{config, domain::supervision::health};
+use crate::{
+    config,
+    domain::{coherence::amend, supervision::health},
+};
+
+/// How many conflicts are open.
+#[derive(Debug, Clone, Default)]
+pub struct OpenConflicts {
+    pub by_sandbox: HashMap<String, usize>,
+    pub by_project: HashMap<ProjectId, usize>,
+}
 
 const KEPT: Duration = Duration::from_secs(48 * 3600);
 /// Projects that the status names.
@@ -63,16 +73,23 @@ impl Store {
             let at = last_analysis.as_ref().map(|analysis| analysis.at);
             let sql = "SELECT body FROM conductor_analyses WHERE at = $1 AND project_id IS NOT NULL ORDER BY id LIMIT $2";
             let rows = tx.query(sql, params![at, PROJECTS_MAX]).await?;
-            let projects = rows.iter().map(|row| row.json("body")).collect::<Result<Vec<Analysis>, _>>()?;
-            let sql = format!(
-                "SELECT (SELECT count(*) FROM conflicts WHERE cleared_at IS NULL) AS conflicts, \
-                 ({OPEN_COUNT}) AS duplicates"
-            );
+            let mut projects =
+                rows.iter().map(|row| row.json("body")).collect::<Result<Vec<Analysis>, _>>()?;
+            let sql =
+                "SELECT project_id, count(*) AS open FROM conflicts WHERE cleared_at IS NULL GROUP BY project_id";
+            let mut by_project: HashMap<ProjectId, u32> = HashMap::new();
+            for row in tx.query(sql, params![]).await? {
+                let open: i64 = row.get("open")?;
+                by_project.insert(row.parse("project_id")?, u32::try_from(open).unwrap_or(u32::MAX));
+            }
+            let of = |analysis: &Analysis| by_project.get(analysis.project_id.as_ref()?).copied();
+            projects.iter_mut().for_each(|analysis| amend(analysis, of(analysis).unwrap_or(0)));
+            let mut last_analysis = last_analysis.clone();
+            let open = by_project.values().copied().fold(0, u32::saturating_add);
+            last_analysis.iter_mut().for_each(|analysis| amend(analysis, open));
+            let sql = format!("SELECT ({OPEN_COUNT}) AS duplicates");
             let row = tx.query_one(&sql, params![]).await?;
-            let count = |name: &str| {
-                let found: i64 = row.as_ref().map_or(Ok(0), |row| row.get(name))?;
-                Ok::<_, Error>(u32::try_from(found).unwrap_or(u32::MAX))
-            };
+            let duplicates: i64 = row.map_or(Ok(0), |row| row.get("duplicates"))?;
             Ok(ConductorStatus {
                 enabled: settings.enabled,
                 period_seconds: settings.period.as_secs(),
@@ -80,10 +97,10 @@ impl Store {
                     config::OnConflict::Note => "note".to_owned(),
                     config::OnConflict::Tell => "tell".to_owned(),
                 },
-                last_analysis: last_analysis.clone(),
+                last_analysis,
                 projects,
-                open_conflicts: count("conflicts")?,
-                open_duplicates: count("duplicates")?,
+                open_conflicts: open,
+                open_duplicates: u32::try_from(duplicates).unwrap_or(u32::MAX),
             })
         })
         .await
@@ -111,15 +128,17 @@ impl Store {
         .await
     }
 
-    /// For each sandbox that lives: how many open conflicts it is part of.
-    pub async fn conflict_counts(&self) -> Result<HashMap<String, usize>, Error> {
+    /// How many conflicts are open, by sandbox and by project.
+    pub async fn conflict_counts(&self) -> Result<OpenConflicts, Error> {
         self.read(async |tx| {
-            let sql = "SELECT sandbox_id, other_id FROM conflicts WHERE cleared_at IS NULL LIMIT 10000";
-            let mut counts = HashMap::new();
+            let sql =
+                "SELECT project_id, sandbox_id, other_id FROM conflicts WHERE cleared_at IS NULL LIMIT 10000";
+            let mut counts = OpenConflicts::default();
             for row in tx.query(sql, params![]).await? {
                 for column in ["sandbox_id", "other_id"] {
-                    *counts.entry(row.get::<String>(column)?).or_insert(0) += 1;
+                    *counts.by_sandbox.entry(row.get(column)?).or_insert(0) += 1;
                 }
+                *counts.by_project.entry(row.parse("project_id")?).or_insert(0) += 1;
             }
             Ok(counts)
         })

@@ -5,6 +5,7 @@ mod conflict;
 mod duplicate;
 mod member;
 
+pub use analysis::OpenConflicts;
 pub use conflict::{ConflictFilter, Found, Pair};
 pub use duplicate::{Alike, Kept};
 pub use member::Member;
