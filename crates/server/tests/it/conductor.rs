@@ -125,6 +125,70 @@ on_both! {
         assert_eq!(conductor.tick().await.unwrap().conflicts_found, 0);
     }
 
+    async fn each_agent_gets_one_message_about_all_that_is_new_to_it(app: App) {
+        let project = app.project("parser").await;
+        let conductor = conductor(&app);
+        let mut agents = Vec::new();
+        for title in ["One", "Two", "Three", "Four"] {
+            let sandbox = app.at_it(&project, title).await;
+            app.edits_line(&sandbox, "src/lib.rs", 10).await;
+            agents.push(sandbox);
+        }
+        let report = conductor.tick().await.unwrap();
+        assert_eq!((report.conflicts_found, report.told), (6, 4));
+        for (n, agent) in agents.iter().enumerate() {
+            let mail = app.mail(agent).await;
+            assert_eq!(mail.len(), 1, "{mail:#?}");
+            let others = ["One", "Two", "Three", "Four"].into_iter().enumerate().filter(|(other, _)| *other != n);
+            for (_, title) in others {
+                assert!(mail[0].contains(&format!("\"{title}\"")), "{title}: {mail:#?}");
+            }
+            assert_eq!(mail[0].matches("src/lib.rs").count(), 1, "the same place is named once: {mail:#?}");
+        }
+
+        // Who comes to a place of which the others know that it is shared is told; the others are not told again.
+        let late = app.at_it(&project, "Five").await;
+        app.edits_line(&late, "src/lib.rs", 10).await;
+        let report = conductor.tick().await.unwrap();
+        assert_eq!((report.conflicts_found, report.told), (4, 1));
+        assert_eq!((app.mail(&late).await.len(), app.mail(&agents[0]).await.len()), (1, 1));
+        let told: Vec<Value> = app.conflicts(&project, true).await.iter().filter(|one| one["told"].as_array().unwrap().len() == 1).cloned().collect();
+        assert_eq!(told.len(), 4, "each says who was told of it");
+
+        // Another place is another cause.
+        let other = app.at_it(&project, "Six").await;
+        app.edits_line(&other, "docs/a.md", 3).await;
+        app.edits_line(&agents[0], "docs/a.md", 3).await;
+        let report = conductor.tick().await.unwrap();
+        assert_eq!((report.conflicts_found, report.told), (1, 2));
+        let mail = app.mail(&agents[0]).await;
+        assert!(mail.len() == 2 && mail.iter().any(|text| text.contains("docs/a.md")), "{mail:#?}");
+        assert_eq!(app.mail(&agents[1]).await.len(), 1);
+    }
+
+    async fn nothing_is_called_optimal_while_conflicts_are_open(app: App) {
+        let project = app.project("parser").await;
+        let conductor = conductor(&app);
+        let mut agents = Vec::new();
+        for title in ["Rename it", "Speed up the whole parser", "Write a guide", "Delete stale sessions"] {
+            agents.push(app.at_it(&project, title).await);
+        }
+        conductor.tick().await.unwrap();
+        let status = app.get("/api/v1/conductor/status").await.expect(200);
+        assert_eq!(status["last_analysis"]["system_status"], "optimal", "{status}");
+        // A second later, long before the next analysis is due.
+        for agent in &agents[..2] {
+            app.edits_line(agent, "f", 5).await;
+        }
+        conductor.tick().await.unwrap();
+        let status = app.get("/api/v1/conductor/status").await.expect(200);
+        assert_eq!((&status["open_conflicts"], &status["last_analysis"]["conflict_count"]), (&json!(1), &json!(1)));
+        for analysis in [&status["last_analysis"], &status["projects"][0]] {
+            assert!(analysis["coherence_score"].as_f64().unwrap() <= 0.8, "{status}");
+            assert_ne!(analysis["system_status"], "optimal", "{status}");
+        }
+    }
+
     async fn only_viewers_may_look(app: App) {
         let sandbox = app.sandbox_with_task().await;
         for path in ["conflicts", "matrix?project_id=prj-1"] {

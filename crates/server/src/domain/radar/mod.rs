@@ -8,7 +8,7 @@ mod touched;
 
 pub use diff::hunks;
 pub use judge::{Seen, Trial, Verdict, judge};
-pub use say::{told, told_of_default};
+pub use say::{News, told};
 pub use touched::{Hunk, Touched};
 
 /// So many files of a conflict are named, and so many places in one.

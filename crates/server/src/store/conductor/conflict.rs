@@ -1,7 +1,7 @@
-//! Conflicts: found, changed and cleared as the radar says, each told once. What a look found is stored in one
-//! transaction, with the messages that follow from it, so that neither comes without the other.
+//! Conflicts: found, changed and cleared as the radar says. An agent gets one message per look, about all that is new to it.
+//! What a look found is stored in one transaction, with the messages that follow from it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use omoi_protocol::{
     ConflictId, ConflictKind, MessageId, MessageType, ProjectId, SandboxId,
@@ -16,7 +16,7 @@ use super::super::{
 };
 use crate::{
     config::OnConflict,
-    domain::radar::{self, Verdict},
+    domain::radar::{self, News, Verdict},
 };
 
 const COLUMNS: &str = "id, project_id, sandbox_id, other_id, side, other_side, kind, files, told, found_at, changed_at, cleared_at";
@@ -62,24 +62,34 @@ impl Store {
         let project_id = project_id.clone();
         self.write(async move |tx| {
             let mut open = open(tx, &project_id).await?;
-            let mut done = Found::default();
+            let (mut done, mut new, mut known_causes) = (Found::default(), Vec::new(), Causes::default());
             for pair in &pairs {
                 let known = open.remove(&key(pair));
                 match (&pair.verdict, known) {
                     (Verdict::Conflict(kind, files), None) => {
-                        done.found += 1;
-                        done.told +=
-                            begin(tx, &project_id, pair, (*kind, files.as_slice()), on_conflict).await?;
+                        new.push(Clashing { pair, kind: *kind, files, id: ConflictId::generate() });
                     }
                     (Verdict::Conflict(kind, files), Some(known)) => {
+                        known_causes.add(&known);
                         change(tx, known, *kind, files).await?;
                     }
                     (Verdict::Clear, Some(known)) => {
                         done.cleared += 1;
                         clear(tx, known, "resolved").await?;
                     }
-                    (Verdict::Clear, None) | (Verdict::Unknown, _) => {}
+                    (Verdict::Unknown, Some(known)) => known_causes.add(&known),
+                    (Verdict::Clear | Verdict::Unknown, None) => {}
                 }
+            }
+            done.found = new.len();
+            let told = match on_conflict {
+                OnConflict::Tell => tell_agents(tx, &new, &known_causes).await?,
+                OnConflict::Note => Told::default(),
+            };
+            done.told = told.agents;
+            for one in &new {
+                let agents = told.of.get(one.id.as_str()).map(Vec::as_slice).unwrap_or_default();
+                begin(tx, &project_id, one, agents).await?;
             }
             for known in open.into_values() {
                 done.cleared += 1;
@@ -153,42 +163,100 @@ async fn open(tx: &mut Tx, project: &ProjectId) -> Result<HashMap<Key, Conflict>
     rows.iter().map(|row| Ok(((row.get("sandbox_id")?, row.get("other_id")?), read(row)?))).collect()
 }
 
-/// Says how many agents were told.
-async fn begin(
-    tx: &mut Tx,
-    project: &ProjectId,
-    pair: &Pair,
-    (kind, files): (ConflictKind, &[Clash]),
-    on_conflict: OnConflict,
-) -> Result<usize, Error> {
-    let (sandbox, other) = key(pair);
-    let earlier =
-        "SELECT count(*) AS times FROM conflicts WHERE sandbox_id = $1 AND other_id = $2 AND told <> '[]'";
-    let row = tx.query_one(earlier, params![sandbox.as_str(), other.as_str()]).await?;
-    let times: i64 = row.map_or(Ok(0), |row| row.get("times"))?;
-    let id = ConflictId::generate();
-    let mut told: Vec<SandboxId> = Vec::new();
-    if on_conflict == OnConflict::Tell && times < TOLD_MAX {
-        for (to, about) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
-            if let Some(to) = &to.sandbox_id
-                && say(tx, to, kind, about, files).await?
-            {
-                told.push(to.clone());
+/// A conflict that was not known.
+struct Clashing<'a> {
+    pair: &'a Pair,
+    kind: ConflictKind,
+    files: &'a [Clash],
+    id: ConflictId,
+}
+
+/// What agents know of conflicts that last: files, and whether it is the default branch that they meet there.
+#[derive(Default)]
+struct Causes(HashSet<(SandboxId, bool, String)>);
+
+impl Causes {
+    fn add(&mut self, known: &Conflict) {
+        let is_default = known.b.sandbox_id.is_none();
+        for agent in &known.told {
+            self.0.extend(known.files.iter().map(|file| (agent.clone(), is_default, file.path.clone())));
+        }
+    }
+
+    /// Whether the agent knows of every place of a conflict that somebody else works there.
+    fn covers(&self, agent: &SandboxId, news: &News<'_>) -> bool {
+        let is_known =
+            |file: &Clash| self.0.contains(&(agent.clone(), news.is_with_default(), file.path.clone()));
+        !news.files.is_empty() && news.files.iter().all(is_known)
+    }
+}
+
+/// Who was told of which conflict, and how many agents got a message.
+#[derive(Default)]
+struct Told {
+    of: HashMap<String, Vec<SandboxId>>,
+    agents: usize,
+}
+
+/// One message to each agent that has something new to know.
+async fn tell_agents(tx: &mut Tx, new: &[Clashing<'_>], known: &Causes) -> Result<Told, Error> {
+    let mut by_agent: Vec<(&SandboxId, Vec<(&ConflictId, News<'_>)>)> = Vec::new();
+    for one in new {
+        if times_told(tx, one.pair).await? >= TOLD_MAX {
+            continue;
+        }
+        for (agent, other) in [(&one.pair.a, &one.pair.b), (&one.pair.b, &one.pair.a)] {
+            let news = News { kind: one.kind, other, files: one.files };
+            let Some(agent) = agent.sandbox_id.as_ref().filter(|agent| !known.covers(agent, &news)) else {
+                continue;
+            };
+            match by_agent.iter_mut().find(|(known, _)| *known == agent) {
+                Some((_, all)) => all.push((&one.id, news)),
+                None => by_agent.push((agent, vec![(&one.id, news)])),
             }
         }
     }
+    let mut told = Told::default();
+    for (agent, all) in by_agent {
+        let news: Vec<News<'_>> = all.iter().map(|(_, news)| *news).collect();
+        if say(tx, agent, radar::told(&news)).await? {
+            told.agents += 1;
+            for (id, _) in all {
+                told.of.entry(id.to_string()).or_default().push(agent.clone());
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// How often two were told of each other.
+async fn times_told(tx: &mut Tx, pair: &Pair) -> Result<i64, Error> {
+    let (sandbox, other) = key(pair);
+    let sql =
+        "SELECT count(*) AS times FROM conflicts WHERE sandbox_id = $1 AND other_id = $2 AND told <> '[]'";
+    let row = tx.query_one(sql, params![sandbox.as_str(), other.as_str()]).await?;
+    row.map_or(Ok(0), |row| row.get("times"))
+}
+
+async fn begin(
+    tx: &mut Tx,
+    project: &ProjectId,
+    Clashing { pair, kind, files, id }: &Clashing<'_>,
+    told: &[SandboxId],
+) -> Result<(), Error> {
+    let (sandbox, other) = key(pair);
     tx.execute(
         "INSERT INTO conflicts (id, project_id, sandbox_id, other_id, side, other_side, kind, files, told, found_at, \
          changed_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)",
         params![
-            &id,
+            id,
             project,
             sandbox,
             other,
             text(&pair.a),
             text(&pair.b),
             kind.as_str(),
-            text(&files),
+            text(files),
             text(&told),
             tx.now
         ],
@@ -204,25 +272,15 @@ async fn begin(
             system::append(tx, sandbox, "conductor.conflict.found", &news).await?;
         }
     }
-    Ok(told.len())
+    Ok(())
 }
 
-/// One message to a live agent; false where it cannot be said.
-async fn say(
-    tx: &mut Tx,
-    to: &SandboxId,
-    kind: ConflictKind,
-    about: &Side,
-    files: &[Clash],
-) -> Result<bool, Error> {
+/// Says whether the agent lives and its queue has taken the message.
+async fn say(tx: &mut Tx, to: &SandboxId, content: String) -> Result<bool, Error> {
     let row = tx.query_one("SELECT live FROM sandboxes WHERE id = $1", params![to]).await?;
     if !row.map_or(Ok(false), |row| row.get("live"))? {
         return Ok(false);
     }
-    let content = match (&about.sandbox_id, &about.branch) {
-        (None, Some(branch)) => radar::told_of_default(branch, files),
-        _ => radar::told(kind, about, files),
-    };
     let new = NewMessage { content, message_type: MessageType::System };
     match message::queue(tx, MessageId::generate(), SENDER, to, &new).await {
         Ok(_) => Ok(true),
