@@ -81,6 +81,7 @@ impl Server {
         tracker.spawn(telemetry::tidy(stop.child_token()));
         let gate = Arc::new(Gate::new(&config.limits));
         tracker.spawn(gate.clone().tidy(stop.child_token()));
+        tracker.spawn(gate.clone().end_streams(store.clone(), clock.clone(), stop.child_token()));
         tracker.spawn(bus.clone().pump(intake, store.clone(), config.live.coalesce, stop.child_token()));
         if store.is_shared() {
             tracker.spawn(bus.clone().listen(store.clone(), stop.child_token()));

@@ -22,8 +22,10 @@ use super::{
     auth::Secret,
     guess::{Guesses, Place},
     problem::{ApiError, ApiResult},
+    token_watch::{TokenWatch, Watched},
 };
 use crate::{
+    clock::Clock,
     config,
     gateway::door::Through,
     store::{Bearer, Error, Store, TokenHash, token_hash},
@@ -46,10 +48,9 @@ impl Shared {
         Ok(bearer)
     }
 
-    /// Whether a secret that was good has ended since; to ask is no use of it. As long as nobody can say, it has not.
-    pub async fn has_ended(&self, secret: &Secret) -> bool {
-        let known = self.gate.welcome(&self.store, Key::of(secret), None, self.clock.now()).await;
-        known.is_err_and(|refused| refused.blames_the_token())
+    /// Watches the secret that a stream was opened with. This is not a use of it.
+    pub fn watch(&self, secret: &Secret) -> Watched {
+        self.gate.streams.watch(Key::of(secret))
     }
 }
 
@@ -67,7 +68,7 @@ fn through_own_door(door: Option<&Through>, bearer: &Bearer) -> ApiResult<()> {
 
 /// A token in a cookie is no session, and a session in a header no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
+pub(super) enum Key {
     Token(TokenHash),
     Session(TokenHash),
 }
@@ -98,6 +99,7 @@ pub struct Gate {
     doubts: AtomicU64,
     per_secret: Option<DefaultKeyedRateLimiter<Key>>,
     guesses: Guesses,
+    streams: Arc<TokenWatch>,
 }
 
 impl Gate {
@@ -109,16 +111,24 @@ impl Gate {
             doubts: AtomicU64::new(0),
             per_secret: rate.map(|rate| RateLimiter::keyed(Quota::per_second(rate).allow_burst(burst))),
             guesses: Guesses::new(limits.failed_logins_per_minute),
+            streams: Arc::default(),
         }
     }
 
-    /// Looks everything up anew, so that a revoked token is refused at once.
+    /// Looks everything up anew, so that a revoked token is refused at once and its streams end.
     pub fn doubt_all(&self) {
         self.doubts.fetch_add(1, Ordering::SeqCst);
+        self.streams.check_now();
     }
 
     pub fn forget(&self, secret: &Secret) {
         self.lock().remove(&Key::of(secret));
+        self.streams.check_now();
+    }
+
+    /// Ends the streams of tokens that have ended, until stopped.
+    pub async fn end_streams(self: Arc<Self>, store: Store, clock: Clock, stop: CancellationToken) {
+        self.streams.run(&store, &clock, stop).await;
     }
 
     /// Lets go of what is no longer needed, until stopped.
@@ -150,7 +160,7 @@ impl Gate {
             return Err(ApiError::unauthorized("token_missing", detail));
         };
         let key = Key::of(&secret);
-        let known = self.welcome(store, key, Some(request), now).await?;
+        let known = self.welcome(store, key, request, now).await?;
         if let (Key::Session(hash), Some(at)) = (key, known.moves_on_at)
             && at <= now
         {
@@ -166,19 +176,19 @@ impl Gate {
         }
     }
 
-    /// What is known of a secret that has not ended. Whoever asks for no request guesses nothing.
+    /// What is known of a secret that has not ended.
     async fn welcome(
         &self,
         store: &Store,
         key: Key,
-        request: Option<&Extensions>,
+        request: &Extensions,
         now: Timestamp,
     ) -> ApiResult<Known> {
         let recalled = self.lock().get(&key).cloned();
         let known = match recalled {
             Some(known) if self.believes(&known) => known,
             recalled => {
-                let place = request.and_then(Place::of);
+                let place = Place::of(request);
                 if recalled.is_none() {
                     self.may_guess(place.as_ref())?;
                 }

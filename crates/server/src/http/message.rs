@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use super::{
-    Api,
-    auth::{Caller, Operator},
+    Api, Watched,
+    auth::{Caller, Operator, Secret},
     check,
     extract::{Json, Path, Query},
     page,
@@ -96,6 +96,8 @@ async fn take(
     let wait = Duration::from_secs(query.wait.unwrap_or(0).unsigned_abs()).min(api.long_poll_max);
     let until = Instant::now() + wait;
     let queued = api.bus.messages_for(&id);
+    // A call that does not wait was checked a moment ago.
+    let token = Secret::of(&headers).filter(|_| !wait.is_zero()).map(|secret| api.watch(&secret));
     let mut told = false;
     loop {
         // Listening begins before looking, so that a message in between is not missed.
@@ -112,9 +114,17 @@ async fn take(
         }
         told = tokio::select! {
             () = woken => true,
+            () = ended(token.as_ref()) => return Err(Watched::refusal()),
             () = api.stop.cancelled() => false,
             () = tokio::time::sleep_until(until.min(now + LOOK_AGAIN)) => false,
         };
+    }
+}
+
+async fn ended(token: Option<&Watched>) {
+    match token {
+        Some(token) => token.ended().await,
+        None => std::future::pending().await,
     }
 }
 

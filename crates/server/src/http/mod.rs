@@ -15,6 +15,7 @@ mod guess;
 pub(crate) mod listen;
 mod origin;
 pub(crate) mod request_id;
+mod token_watch;
 
 mod action;
 mod agent;
@@ -67,6 +68,7 @@ use route::Routes;
 pub(crate) use auth::{Caller, Secret, bearer};
 pub use gate::Gate;
 pub(crate) use problem::{ApiError, ApiResult};
+pub(crate) use token_watch::Watched;
 
 pub use openapi::openapi_json;
 

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{
     Bearer, Error, Store, TokenHash, hex,
-    token::{generate, hash},
-    value::params,
+    token::{LOOKED_UP_MAX, by_hex, generate, hash},
+    value::{Row, params},
 };
 
 const IDLE_MAX: SignedDuration = SignedDuration::from_hours(12);
@@ -63,18 +63,33 @@ impl Store {
             let sql = "SELECT t.id, t.name, t.role, t.expires_at, s.idle_until, s.ends_at FROM sessions s \
                        JOIN tokens t ON t.id = s.token_id WHERE s.hash = $1 AND t.revoked_at IS NULL";
             let Some(row) = tx.query_one(sql, params![hash.as_str()]).await? else { return Ok(None) };
-            let (idle_until, ends_at): (Timestamp, Timestamp) = (row.get("idle_until")?, row.get("ends_at")?);
-            let own_end = idle_until.min(ends_at);
-            let end = row.get::<Option<Timestamp>>("expires_at")?.map_or(own_end, |token| token.min(own_end));
+            let idle_until: Timestamp = row.get("idle_until")?;
             let bearer = Bearer::Operator {
                 id: row.parse("id")?,
                 name: row.get("name")?,
                 role: row.parse("role")?,
-                expires_at: Some(end),
+                expires_at: Some(end(&row)?),
             };
             Ok(Some(SessionBearer { bearer, moves_on_at: idle_until - IDLE_MAX + MOVES_ON_EVERY }))
         })
         .await
+    }
+
+    /// Those of these sessions that have not been ended and whose token was not revoked, each with its end.
+    pub async fn session_ends(&self, hashes: &[TokenHash]) -> Result<Vec<(TokenHash, Timestamp)>, Error> {
+        let mut ends = Vec::with_capacity(hashes.len());
+        for part in hashes.chunks(LOOKED_UP_MAX) {
+            let known = by_hex(part);
+            let texts: Vec<String> = known.keys().cloned().collect();
+            let found = self.read(async move |tx| {
+                let sql = "SELECT s.hash, s.idle_until, s.ends_at, t.expires_at FROM sessions s \
+                           JOIN tokens t ON t.id = s.token_id WHERE s.hash = ANY($1) AND t.revoked_at IS NULL";
+                let read = |row: &Row| Ok((row.get::<String>("hash")?, end(row)?));
+                tx.query(sql, params![texts.clone()]).await?.iter().map(read).collect::<Result<Vec<_>, Error>>()
+            });
+            ends.extend(found.await?.into_iter().filter_map(|(text, end)| Some((*known.get(&text)?, end))));
+        }
+        Ok(ends)
     }
 
     /// It was used just now.
@@ -111,4 +126,11 @@ impl Store {
         })
         .await
     }
+}
+
+/// The first of the ends of a session and of its token.
+fn end(row: &Row) -> Result<Timestamp, Error> {
+    let (idle_until, ends_at): (Timestamp, Timestamp) = (row.get("idle_until")?, row.get("ends_at")?);
+    let own_end = idle_until.min(ends_at);
+    Ok(row.get::<Option<Timestamp>>("expires_at")?.map_or(own_end, |token| token.min(own_end)))
 }

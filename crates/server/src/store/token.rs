@@ -1,6 +1,8 @@
 //! Tokens: random secrets of 256 bits, kept as SHA-256 only. An operator's has a role; a sandbox's opens its own
 //! sandbox and nothing else, while that may report.
 
+use std::collections::HashMap;
+
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use omoi_protocol::{
@@ -15,6 +17,9 @@ use super::{
     tx::Statement,
     value::{Row, params},
 };
+
+/// How many secrets one statement looks up.
+pub(super) const LOOKED_UP_MAX: usize = 500;
 
 const COLUMNS: &str = "id, name, role, created_at, expires_at, revoked_at";
 
@@ -130,6 +135,33 @@ impl Store {
         })
         .await
     }
+
+    /// Those of these tokens that were not revoked, each with its end.
+    pub async fn token_ends(&self, hashes: &[Hash]) -> Result<Vec<(Hash, Option<Timestamp>)>, Error> {
+        let mut ends = Vec::with_capacity(hashes.len());
+        for part in hashes.chunks(LOOKED_UP_MAX) {
+            let known = by_hex(part);
+            let texts: Vec<String> = known.keys().cloned().collect();
+            let found = self.read(async move |tx| {
+                let sql = "SELECT t.hash, COALESCE(t.expires_at, s.reports_until) AS ends_at FROM tokens t \
+                           LEFT JOIN sandboxes s ON s.id = t.sandbox_id \
+                           WHERE t.hash = ANY($1) AND t.revoked_at IS NULL";
+                let read = |row: &Row| Ok((row.get::<String>("hash")?, row.get("ends_at")?));
+                tx.query(sql, params![texts.clone()])
+                    .await?
+                    .iter()
+                    .map(read)
+                    .collect::<Result<Vec<_>, Error>>()
+            });
+            ends.extend(found.await?.into_iter().filter_map(|(text, end)| Some((*known.get(&text)?, end))));
+        }
+        Ok(ends)
+    }
+}
+
+/// Hashes by the text that the database keeps of them.
+pub(super) fn by_hex(hashes: &[Hash]) -> HashMap<String, Hash> {
+    hashes.iter().map(|hash| (hex(hash), *hash)).collect()
 }
 
 async fn create(tx: &mut Tx, actor: &str, new: &NewToken) -> Result<TokenCreated, Error> {

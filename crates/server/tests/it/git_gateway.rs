@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
-    app::{App, On, Sandbox, eventually},
+    app::{App, On, Sandbox, eventually, soon},
     on_both,
     repository::{Repository, command, git},
     work::{LEASE, SECOND, text},
@@ -412,6 +412,61 @@ async fn a_client_that_goes_away_in_the_middle_of_a_fetch_ends_it() {
     drop(socket);
     // The one place that there is becomes free again.
     git(&work.far.path, &args);
+}
+
+/// The end of a connection, after whatever was on its way.
+async fn is_closed(socket: &mut tokio::net::TcpStream) {
+    let mut rest = Vec::new();
+    let _ = soon(socket.read_to_end(&mut rest)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_is_cut_off_when_its_token_ends_and_changes_nothing() {
+    let app = start(|_| {}).await;
+    let work = Work::start(&app).await;
+    work.clone(&app);
+    let before = work.refs(&app);
+    let mut socket = tokio::net::TcpStream::connect(app.base.strip_prefix("http://").unwrap()).await.unwrap();
+    let wish = format!("{} {} {}\0report-status", work.far.head(), "a".repeat(40), work.own_ref());
+    let body = format!("{:04x}{wish}0000PACK\0\0\0\u{2}\0\0\0\u{9}", wish.len() + 4);
+    let head = format!(
+        "POST /git/{}.git/git-receive-pack HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\
+         Content-Length: 100000\r\n\r\n{body}",
+        work.project, work.sandbox.token
+    );
+    socket.write_all(head.as_bytes()).await.unwrap();
+    revoke(&app, &work).await;
+    // The client goes on holding the connection, and sends nothing more.
+    let event = eventually(async || work.pushes(&app).await.into_iter().next()).await;
+    assert_eq!(event["accepted"], false, "{event}");
+    assert_eq!(work.refs(&app), before);
+    no_leavings(&app, &work);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fetch_is_cut_off_when_its_token_ends() {
+    let app = start(|_| {}).await;
+    let work = Work::start(&app).await;
+    work.clone(&app);
+    let mut socket = tokio::net::TcpStream::connect(app.base.strip_prefix("http://").unwrap()).await.unwrap();
+    // Git waits for the rest of the request.
+    let head = format!(
+        "POST /git/{}.git/git-upload-pack HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {}\r\n\
+         Git-Protocol: version=2\r\nContent-Length: 1000\r\n\r\n0011command=fetch0001",
+        work.project, work.sandbox.token
+    );
+    socket.write_all(head.as_bytes()).await.unwrap();
+    let mut first = [0u8; 12];
+    soon(socket.read_exact(&mut first)).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    revoke(&app, &work).await;
+    is_closed(&mut socket).await;
+}
+
+/// As another process would, which tells this one nothing.
+async fn revoke(app: &App, work: &Work) {
+    let id = &work.sandbox.id;
+    app.sql(&format!("UPDATE tokens SET revoked_at = created_at WHERE sandbox_id = '{id}'")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

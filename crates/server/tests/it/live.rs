@@ -504,26 +504,6 @@ on_both! {
             assert_eq!(app.watch_since(since, "").await.take(count).await.last().unwrap()["position"], last);
         }
     }
-
-    async fn a_revoked_token_ends_its_streams(app: App) {
-        let made = app.post("/api/v1/tokens", json!({ "name": "eve", "role": "viewer" })).await.expect(201);
-        let (id, secret) = (made["id"].as_str().unwrap(), made["secret"].as_str().unwrap());
-        let mut viewer = app.try_watch(secret, "").await.unwrap();
-        let mut stream = app.open_stream_by(secret, "", &[]).await;
-        app.delete(&format!("/api/v1/tokens/{id}")).await.expect(200);
-        let ended = async {
-            loop {
-                match viewer.hear().await {
-                    Said::Json(said) => {
-                        assert!(said["type"].is_string() || said["event_type"].is_string(), "{said}");
-                    }
-                    ended => return ended,
-                }
-            }
-        };
-        assert_eq!(soon(ended).await, Said::Closed(4401));
-        assert_eq!(soon(stream.end()).await, Some(4401));
-    }
 }
 
 on_both! {

@@ -56,5 +56,6 @@ mod task;
 mod telemetry;
 mod ticket;
 mod token;
+mod token_stream;
 mod trajectory;
 mod transcript;

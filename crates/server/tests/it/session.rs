@@ -22,7 +22,7 @@ impl App {
     }
 
     /// What the cookie of somebody holds who has signed in with this token.
-    async fn signed_in(&self, token: &str) -> String {
+    pub async fn signed_in(&self, token: &str) -> String {
         let signed_in = self.sign_in(token).await;
         let cookie = cookie_of(&signed_in);
         signed_in.expect(201);
@@ -43,7 +43,7 @@ impl App {
         answer(request).await
     }
 
-    async fn watch_by_cookie(&self, cookie: &str, origin: &str) -> Result<Viewer, u16> {
+    pub async fn watch_by_cookie(&self, cookie: &str, origin: &str) -> Result<Viewer, u16> {
         let url = format!("{}/api/v1/ws/events", self.base.replace("http", "ws"));
         let mut request = url.into_client_request().unwrap();
         request.headers_mut().insert("cookie", cookie.parse().unwrap());
@@ -269,13 +269,7 @@ on_both! {
         viewer.sign("hello").await;
         viewer.sign("ping").await;
         app.advance(12 * HOUR).await;
-        let said = loop {
-            match viewer.hear().await {
-                Said::Json(ping) if ping["type"] == "ping" => {}
-                said => break said,
-            }
-        };
-        assert_eq!(said, Said::Closed(4401));
+        assert_eq!(viewer.hear_last().await, Said::Closed(4401));
     }
 }
 

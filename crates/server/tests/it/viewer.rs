@@ -92,6 +92,16 @@ impl Viewer {
         }
     }
 
+    /// How the connection ends; what comes before does not matter.
+    pub async fn hear_last(&mut self) -> Said {
+        loop {
+            match self.hear().await {
+                Said::Json(_) => {}
+                ended => return ended,
+            }
+        }
+    }
+
     /// The position in the next sign of this type, with nothing else before it.
     pub async fn sign(&mut self, kind: &str) -> i64 {
         match self.hear().await {

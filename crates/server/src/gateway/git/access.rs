@@ -10,22 +10,24 @@ use omoi_protocol::{ProjectId, project::Project, sandbox::Sandbox};
 
 use crate::{
     git,
-    http::{Api, ApiError, Caller, Secret, bearer, request_id},
+    http::{Api, ApiError, Caller, Secret, Watched, bearer, request_id},
     store::{self, Bearer},
 };
 
-#[derive(Debug)]
 pub struct Visit {
     pub project: Project,
     /// None for an operator.
     pub sandbox: Option<Sandbox>,
+    /// A transfer that outlasts it is cut off.
+    pub token: Watched,
 }
 
 impl Visit {
     pub async fn admit(api: &Api, parts: &Parts, repository: &str) -> Result<Self, Refused> {
         let secret = secret(&parts.headers).map(Secret::Token);
-        let entered = api.enter(&parts.extensions, secret).await;
+        let entered = api.enter(&parts.extensions, secret.clone()).await;
         let bearer = entered.map_err(|error| unwelcome(&parts.headers, error))?;
+        let token = api.watch(&secret.ok_or_else(Watched::refusal)?);
         let project = repository.strip_suffix(".git").and_then(|id| id.parse::<ProjectId>().ok());
         let project = project.ok_or_else(|| not_there(repository))?;
         let sandbox = match &*bearer {
@@ -44,7 +46,7 @@ impl Visit {
             }
         };
         match api.store.project_get(&project).await {
-            Ok(project) => Ok(Self { project, sandbox }),
+            Ok(project) => Ok(Self { project, sandbox, token }),
             Err(store::Error::NotFound { .. }) => Err(not_there(repository)),
             Err(error) => Err(error.into()),
         }

@@ -10,6 +10,7 @@ use flate2::write::MultiGzDecoder;
 use futures_util::StreamExt;
 
 use super::access::Refused;
+use crate::http::Watched;
 
 /// A little of what is packed may unpack to a thousand times as much: so it is taken in small bites.
 const BITE_BYTES: usize = 4 << 10;
@@ -22,6 +23,7 @@ pub struct Incoming {
     /// Taken from the network and not yet unpacked.
     packed: Bytes,
     left: usize,
+    token: Watched,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -34,11 +36,13 @@ pub enum Broken {
     Stalled,
     #[error("the request is too long")]
     TooLong,
+    #[error("the token was revoked or expired before the request was whole")]
+    TokenEnded,
 }
 
 impl Incoming {
     /// At most `bytes_max` come out of it.
-    pub fn new(headers: &HeaderMap, body: Body, bytes_max: usize) -> Result<Self, Refused> {
+    pub fn new(headers: &HeaderMap, body: Body, bytes_max: usize, token: Watched) -> Result<Self, Refused> {
         let coding =
             headers.get(header::CONTENT_ENCODING).map(|coding| coding.to_str().unwrap_or("unreadable"));
         let unpack = match coding {
@@ -49,7 +53,7 @@ impl Incoming {
                 return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
             }
         };
-        Ok(Self { parts: body.into_data_stream(), unpack, packed: Bytes::new(), left: bytes_max })
+        Ok(Self { parts: body.into_data_stream(), unpack, packed: Bytes::new(), left: bytes_max, token })
     }
 
     pub async fn next(&mut self) -> Result<Option<Bytes>, Broken> {
@@ -63,8 +67,13 @@ impl Incoming {
     }
 
     async fn arriving(&mut self) -> Result<Option<Bytes>, Broken> {
-        let part = tokio::time::timeout(STALL, self.parts.next()).await.map_err(|_| Broken::Stalled)?;
-        part.transpose().map_err(Broken::Off)
+        tokio::select! {
+            biased;
+            () = self.token.ended() => Err(Broken::TokenEnded),
+            part = tokio::time::timeout(STALL, self.parts.next()) => {
+                part.map_err(|_| Broken::Stalled)?.transpose().map_err(Broken::Off)
+            }
+        }
     }
 
     async fn unpacked(&mut self) -> Result<Option<Bytes>, Broken> {

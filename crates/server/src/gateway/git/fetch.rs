@@ -15,7 +15,10 @@ use tokio::{
 };
 
 use super::{Door, access::Refused, answer, body::Incoming, turns::Turn, version};
-use crate::git::{self, Call, Running, tail};
+use crate::{
+    git::{self, Call, Running, tail},
+    http::Watched,
+};
 
 /// A client names the commits that it has; no more than this of them.
 const WANTS_BYTES_MAX: usize = 16 << 20;
@@ -38,8 +41,9 @@ pub fn serve(
     body: Body,
     mirror: PathBuf,
     turn: Turn,
+    token: Watched,
 ) -> Result<Response, Refused> {
-    let incoming = Incoming::new(&parts.headers, body, WANTS_BYTES_MAX)?;
+    let incoming = Incoming::new(&parts.headers, body, WANTS_BYTES_MAX, token.clone())?;
     let call = call(door, version(parts)).arg("--stateless-rpc").arg(mirror);
     let mut running = call.start().map_err(git::Error::from)?;
     let (stdin, stdout, stderr) = (running.stdin(), running.stdout(), running.stderr());
@@ -50,7 +54,7 @@ pub fn serve(
             tracing::debug!(said = %String::from_utf8_lossy(&said), "a fetch complained");
         }
     });
-    let pack = Pack { running, stdout, ends: Instant::now() + door.settings.timeout, _turn: turn };
+    let pack = Pack { running, stdout, ends: Instant::now() + door.settings.timeout, token, _turn: turn };
     let parts = stream::unfold(pack, Pack::next);
     Ok(answer("application/x-git-upload-pack-result", Body::from_stream(parts)))
 }
@@ -70,6 +74,7 @@ struct Pack {
     running: Running,
     stdout: Option<ChildStdout>,
     ends: Instant,
+    token: Watched,
     _turn: Turn,
 }
 
@@ -77,7 +82,11 @@ impl Pack {
     async fn next(mut self) -> Option<(std::io::Result<Bytes>, Self)> {
         let mut part = Vec::with_capacity(PART_BYTES);
         let read = match &mut self.stdout {
-            Some(stdout) => tokio::time::timeout_at(self.ends, stdout.read_buf(&mut part)).await,
+            Some(stdout) => tokio::select! {
+                biased;
+                () = self.token.ended() => return self.broken(std::io::ErrorKind::PermissionDenied.into()),
+                read = tokio::time::timeout_at(self.ends, stdout.read_buf(&mut part)) => read,
+            },
             None => return None,
         };
         match read {

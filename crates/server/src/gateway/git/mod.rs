@@ -109,7 +109,7 @@ async fn upload_pack(
     let visit = Visit::admit(&door.api, &parts, &repository).await?;
     let turn = door.turn(&visit).await?;
     let mirror = door.mirrors.existing(&visit.project.id)?;
-    fetch::serve(&door, &parts, body, mirror, turn)
+    fetch::serve(&door, &parts, body, mirror, turn, visit.token)
 }
 
 async fn receive_pack(

@@ -74,7 +74,8 @@ pub async fn serve(
         None => None,
     };
     let sandbox = door.api.store.sandbox_get(id).await?;
-    let incoming = Incoming::new(&headers, body, door.settings.push_bytes_max.saturating_mul(HEARD_OUT))?;
+    let bytes_max = door.settings.push_bytes_max.saturating_mul(HEARD_OUT);
+    let incoming = Incoming::new(&headers, body, bytes_max, visit.token.clone())?;
     let push = Push { door: &door, visit: &visit, sandbox: &sandbox, mirror };
     let limit = door.settings.timeout;
     match tokio::time::timeout(limit, push.run(incoming)).await {

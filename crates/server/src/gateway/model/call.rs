@@ -20,7 +20,10 @@ use super::{
     slot::Slot,
     upstream::returned,
 };
-use crate::store::{EndedCall, Error, NewCall, Opened};
+use crate::{
+    http::Watched,
+    store::{EndedCall, Error, NewCall, Opened},
+};
 
 /// How long a call waits for others to give back what they have reserved of the budget.
 const ROOM_WAIT: Duration = Duration::from_secs(10);
@@ -53,6 +56,8 @@ pub struct Call {
     pub booking: Option<NewCall>,
     /// Held until the end; none for calls of the server's own.
     pub slot: Option<Slot>,
+    /// The call breaks off when this token ends; none for calls of the server's own.
+    pub token: Option<Watched>,
 }
 
 /// What becomes of a call while it runs.
@@ -77,7 +82,7 @@ impl Call {
             let _ = head.send(Err(refusal));
             return;
         }
-        let Self { calls, vendor, request, request_bytes, booking, slot } = self;
+        let Self { calls, vendor, request, request_bytes, booking, slot, token } = self;
         let mut course = Course {
             started: Instant::now(),
             status: None,
@@ -89,6 +94,7 @@ impl Call {
         let state = tokio::select! {
             state = course.run(&calls, vendor, request, head, &body) => state,
             () = cut(under_way.as_ref()) => CallState::Broken,
+            () = ended(token.as_ref()) => CallState::Broken,
         };
         let refusal = course.refusal.take();
         if let Some(booking) = booking {
@@ -258,6 +264,13 @@ fn count(ended: &EndedCall) {
 async fn cut(under_way: Option<&UnderWay>) {
     match under_way {
         Some(under_way) => under_way.cut.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn ended(token: Option<&Watched>) {
+    match token {
+        Some(token) => token.ended().await,
         None => std::future::pending().await,
     }
 }

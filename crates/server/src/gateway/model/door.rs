@@ -23,7 +23,7 @@ use super::{
     upstream::Letter,
 };
 use crate::{
-    http::{Api, Secret, bearer, extract},
+    http::{Api, Secret, Watched, bearer, extract},
     store::{Bearer, NewCall},
 };
 
@@ -95,7 +95,7 @@ impl Door {
 
     async fn call(&self, target: Target, request: Request) -> Result<Response, Refusal> {
         let (parts, body) = request.into_parts();
-        let sandbox = self.admit(&parts).await?;
+        let (sandbox, token) = self.admit(&parts).await?;
         let slot = self.calls.slots.take(&sandbox)?;
         let limit = self.calls.config.body_bytes_max;
         let body = extract::read_within(&self.api, &parts.headers, body, limit).await?;
@@ -129,16 +129,18 @@ impl Door {
         };
         let calls = self.calls.clone();
         let slot = Some(slot);
-        self.run(Call { calls, vendor: target.vendor, request, request_bytes, booking, slot }).await
+        let token = Some(token);
+        self.run(Call { calls, vendor: target.vendor, request, request_bytes, booking, slot, token }).await
     }
 
     /// Whose token it is, as either vendor's library sends it.
-    async fn admit(&self, parts: &Parts) -> Result<SandboxId, Refusal> {
+    async fn admit(&self, parts: &Parts) -> Result<(SandboxId, Watched), Refusal> {
         let secret = bearer(&parts.headers).or_else(|| api_key(&parts.headers));
         let secret = secret.map(|secret| Secret::Token(secret.to_owned()));
-        let bearer = self.api.enter(&parts.extensions, secret).await?;
+        let bearer = self.api.enter(&parts.extensions, secret.clone()).await?;
+        let secret = secret.ok_or_else(Watched::refusal)?;
         match &*bearer {
-            Bearer::Sandbox { id, .. } => Ok(id.clone()),
+            Bearer::Sandbox { id, .. } => Ok((id.clone(), self.api.watch(&secret))),
             Bearer::Operator { .. } => {
                 let message =
                     "model calls are made with a sandbox's token, so that it is known who pays for them";
@@ -150,8 +152,12 @@ impl Door {
     async fn run(&self, call: Call) -> Result<Response, Refusal> {
         let (head, answer) = oneshot::channel();
         let (chunks, mut body) = mpsc::channel(CHUNKS_MAX);
+        let token = call.token.clone();
         self.calls.tracker.spawn(call.run(head, chunks));
         let Head { status, headers } = answer.await.unwrap_or_else(|_| {
+            if token.is_some_and(|token| token.has_ended()) {
+                return Err(Watched::refusal().into());
+            }
             Err(Refusal::bad_gateway(
                 "the call was cut off, because its sandbox has ended or the server stops",
             ))

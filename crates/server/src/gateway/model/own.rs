@@ -113,8 +113,15 @@ impl Calls {
         let (head, answer) = oneshot::channel();
         let (chunks, mut parts) = mpsc::channel(CHUNKS_MAX);
         // How many are under way at once is for the caller to limit.
-        let call =
-            Call { calls: self.clone(), vendor, request, request_bytes, booking: Some(booking), slot: None };
+        let call = Call {
+            calls: self.clone(),
+            vendor,
+            request,
+            request_bytes,
+            booking: Some(booking),
+            slot: None,
+            token: None,
+        };
         self.tracker.spawn(call.run(head, chunks));
         let broken = |_| Unanswered::Unavailable("the answer broke off".to_owned());
         let head = answer.await.map_err(|_| Unanswered::Unavailable("the call was cut off".to_owned()))??;

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use utoipa::IntoParams;
 
 use super::{
-    Api,
+    Api, Watched,
     auth::{Caller, Secret},
     extract::Query,
     problem::{ApiError, ApiResult},
@@ -107,16 +107,24 @@ async fn stream_events(
     let viewer = viewer(&api, resumed).await?;
     let (batches, taken) = mpsc::channel(1);
     let (last, goodbye) = oneshot::channel();
-    let secret = Secret::of(&headers);
-    tokio::spawn(Watch { viewer, filter, secret, api, _seat: seat }.feed(batches, last));
-    let events = stream::unfold((taken, Some(goodbye)), async |(mut taken, goodbye)| {
-        let batch: Batch = match taken.recv().await {
-            Some(batch) => return Some((stream::iter(batch), (taken, goodbye))),
-            None => vec![Ok(goodbye?.await.ok()?.event())],
-        };
-        Some((stream::iter(batch), (taken, None)))
+    let Some(secret) = Secret::of(&headers) else { return Err(Watched::refusal()) };
+    let token = api.watch(&secret);
+    let (ended, has_ended) = (token.clone(), token.clone());
+    tokio::spawn(Watch { viewer, filter, token, api, _seat: seat }.feed(batches, last));
+    let events = stream::unfold(taken, async |mut taken| {
+        let batch: Batch = taken.recv().await?;
+        Some((stream::iter(batch), taken))
     });
-    Ok(Sse::new(events.flatten()).into_response())
+    // What still waits for the reader when the token ends is not sent.
+    let events = events.flatten().take_until(async move { ended.ended().await });
+    let bye = stream::once(async move {
+        if has_ended.has_ended() {
+            return Some(Ok(Goodbye::TokenEnded.event()));
+        }
+        Some(Ok(goodbye.await.ok()?.event()))
+    });
+    let bye = bye.filter_map(std::future::ready);
+    Ok(Sse::new(events.chain(bye)).into_response())
 }
 
 /// Follow events on a WebSocket
@@ -156,7 +164,9 @@ async fn ws_events(
     let filter = filter(&query)?;
     let seat = seat(&api)?;
     let viewer = viewer(&api, query.since).await?;
-    let watch = Watch { viewer, filter, secret, api, _seat: seat };
+    let Some(secret) = secret else { return Err(Watched::refusal()) };
+    let token = api.watch(&secret);
+    let watch = Watch { viewer, filter, token, api, _seat: seat };
     Ok(upgrade.on_upgrade(async move |socket| watch.run(socket).await))
 }
 

@@ -18,7 +18,7 @@ use tokio::{
 use super::filter::Filter;
 use crate::{
     bus::{Live, Viewer},
-    http::{Api, auth::Secret},
+    http::{Api, Watched},
 };
 
 /// How many events go out in one write.
@@ -31,7 +31,7 @@ pub type Batch = Vec<Result<Event, Infallible>>;
 pub struct Watch {
     pub viewer: Viewer,
     pub filter: Filter,
-    pub secret: Option<Secret>,
+    pub token: Watched,
     pub api: Api,
     pub _seat: OwnedSemaphorePermit,
 }
@@ -92,26 +92,30 @@ impl Watch {
         let mut events = vec![Ok(Event::default().event("hello").id(position.to_string()).data(hello))];
         loop {
             if !events.is_empty() {
-                match timeout(self.api.live.viewer_stall_timeout, batches.send(events)).await {
+                let sent = timeout(self.api.live.viewer_stall_timeout, batches.send(events));
+                let sent = tokio::select! {
+                    biased;
+                    () = self.token.ended() => return Some(Goodbye::TokenEnded),
+                    sent = sent => sent,
+                };
+                match sent {
                     Ok(Ok(())) => {}
                     Ok(Err(_)) => return None,
                     Err(_) => return Some(self.dropped()),
                 }
             }
             events = tokio::select! {
+                () = self.token.ended() => return Some(Goodbye::TokenEnded),
+                () = batches.closed() => return None,
+                () = self.api.stop.cancelled() => return Some(Goodbye::Stopping),
                 rows = self.viewer.next(BATCH) => match rows {
                     Ok(rows) => rows.iter().filter(|row| self.filter.wants(row)).map(sse).collect(),
                     Err(_) => return Some(Goodbye::DatabaseAway),
                 },
                 _ = ping.tick() => {
-                    if self.is_unwelcome().await {
-                        return Some(Goodbye::TokenEnded);
-                    }
                     // A browser keeps the id of an event without data, and shows nobody the event.
                     vec![Ok(Event::default().comment("ping").id(self.viewer.position().to_string()))]
                 }
-                () = batches.closed() => return None,
-                () = self.api.stop.cancelled() => return Some(Goodbye::Stopping),
             };
         }
     }
@@ -127,12 +131,19 @@ impl Watch {
                 }
                 out.flush().await
             });
-            match sent.await {
+            let sent = tokio::select! {
+                biased;
+                () = self.token.ended() => break Some(Goodbye::TokenEnded),
+                sent = sent => sent,
+            };
+            match sent {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => break None,
                 Err(_) => break Some(self.dropped()),
             }
             messages = tokio::select! {
+                () = self.token.ended() => break Some(Goodbye::TokenEnded),
+                () = self.api.stop.cancelled() => break Some(Goodbye::Stopping),
                 rows = self.viewer.next(BATCH) => match rows {
                     Ok(rows) => rows
                         .iter()
@@ -146,13 +157,7 @@ impl Watch {
                     Some(Ok(Message::Close(_)) | Err(_)) | None => break None,
                     Some(Ok(_)) => Vec::new(),
                 },
-                _ = ping.tick() => {
-                    if self.is_unwelcome().await {
-                        break Some(Goodbye::TokenEnded);
-                    }
-                    vec![sign(&LiveSign::Ping { position: self.viewer.position() })]
-                }
-                () = self.api.stop.cancelled() => break Some(Goodbye::Stopping),
+                _ = ping.tick() => vec![sign(&LiveSign::Ping { position: self.viewer.position() })],
             };
         };
         if let Some(goodbye) = goodbye {
@@ -182,14 +187,6 @@ impl Watch {
         let mut pings = interval(self.api.live.ping_interval);
         pings.reset();
         pings
-    }
-
-    /// Whether what opened the stream has ended since.
-    async fn is_unwelcome(&self) -> bool {
-        match &self.secret {
-            Some(secret) => self.api.has_ended(secret).await,
-            None => true,
-        }
     }
 
     fn dropped(&self) -> Goodbye {
