@@ -1,13 +1,13 @@
 //! The server's database, opened directly: also while a server runs on it.
 
 use anyhow::Result;
-use omoi_server::{clock::Clock, config::Config, make_data_dir, store::Store};
+use omoi_server::{clock::Clock, config::Config, data_dir, store::Store};
 
 use crate::failure::{NOT_FOUND, Stop};
 
 /// Opens it to write, brings its schema up to date, and makes it where there is none yet.
 pub async fn open_or_make(config: Config) -> Result<Store> {
-    make_data_dir(&config)?;
+    data_dir::make(&config)?;
     let nobody_listens = Box::new(|_| {});
     Ok(Store::open(&for_one(config), Clock::Real, nobody_listens).await?)
 }

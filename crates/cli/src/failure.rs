@@ -124,7 +124,9 @@ fn server_code(cause: &(dyn std::error::Error + 'static)) -> Option<(u8, Option<
     };
     Some(match store {
         store::Error::NotFound { .. } => (NOT_FOUND, None),
-        store::Error::Unavailable(_) => (FAILED, Some("`omoi doctor` says whether the database can be used")),
+        store::Error::Unavailable(_) | store::Error::Io(_) | store::Error::DiskFull(_) => {
+            (FAILED, Some("`omoi doctor` says whether the database can be used"))
+        }
         _ => (FAILED, None),
     })
 }

@@ -65,7 +65,7 @@ impl Args {
         let images = Images::new(&config.data_dir);
         match self.verb {
             Verb::Import { name, source, max_gb } => {
-                omoi_server::make_data_dir(&config)?;
+                omoi_server::data_dir::make(&config)?;
                 let limits = Limits { bytes_max: u64::from(max_gb) << 30, ..Limits::default() };
                 let work = move || images.import(&name, &source, limits, Clock::Real.now());
                 let image = blocking(work).await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use omoi_protocol::monitor::{Anomaly, Dashboard, Figures};
+use omoi_protocol::monitor::{Anomaly, Dashboard, Disk, Figures};
 use omoi_server::clock::Clock;
 
 use crate::{
@@ -81,6 +81,7 @@ fn page(dashboard: &Dashboard, style: Style) -> String {
             }),
         ),
         ("critical", Some(dashboard.critical_alerts.to_string())),
+        ("disk", dashboard.disk.as_ref().map(disk)),
     ]);
     if let Some(point) = &dashboard.now {
         text.push_str(&format!("\nfigures of {}\n", relative(Clock::Real.now(), point.at)));
@@ -103,6 +104,11 @@ fn page(dashboard: &Dashboard, style: Style) -> String {
     let unusual = dashboard.recent_anomalies.iter().fold(table, anomaly).render();
     section(&mut text, "unusual, and not acknowledged", &unusual);
     text
+}
+
+fn disk(disk: &Disk) -> String {
+    let Disk { path, state, free_bytes, total_bytes, .. } = disk;
+    format!("{state}: {} free of {} at {path}", size(*free_bytes), size(*total_bytes))
 }
 
 fn section(text: &mut String, title: &str, content: &str) {
@@ -159,9 +165,18 @@ mod tests {
             system_status: Some(omoi_protocol::SystemStatus::Normal),
             now: None,
             baselines: Vec::new(),
+            disk: Some(Disk {
+                path: "/srv/omoi".to_owned(),
+                state: omoi_protocol::DiskState::Full,
+                free_bytes: 0,
+                total_bytes: 1 << 30,
+                full_below_bytes: 1 << 20,
+                low_below_bytes: 10 << 30,
+            }),
         };
         let text = page(&dashboard, Style::PLAIN);
         assert!(text.contains("3 pending, 2 running, 7 completed, 1 failed"), "{text}");
+        assert!(text.contains("full: 0 B free of 1.0 GiB at /srv/omoi"), "{text}");
         assert!(text.contains("0.75 (normal)") && !text.contains("usual"), "{text}");
     }
 }

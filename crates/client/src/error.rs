@@ -59,7 +59,9 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,
-            Self::Problem(_) | Self::Stranger { .. } => matches!(self.status(), Some(429 | 502 | 503 | 504)),
+            Self::Problem(_) | Self::Stranger { .. } => {
+                matches!(self.status(), Some(429 | 502 | 503 | 504 | 507))
+            }
             Self::Address { .. }
             | Self::Token
             | Self::Setup { .. }
@@ -83,6 +85,7 @@ impl Error {
                 401 => "set OMOI_TOKEN; on the server's machine, `omoi token create` makes one",
                 403 => "use a token with a higher role; `omoi whoami` says whose this one is",
                 429 | 503 => "wait a moment and try again",
+                507 => "free some space on the server's disk, and try again",
                 _ => return None,
             },
             Self::Setup { .. } | Self::LineTooLong { .. } => return None,

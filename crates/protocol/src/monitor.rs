@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{AnomalyId, AnomalySeverity, AnomalyType, MetricRange, SandboxId, SystemStatus};
+use crate::{AnomalyId, AnomalySeverity, AnomalyType, DiskState, MetricRange, SandboxId, SystemStatus};
 
 /// The figures of one stretch of time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -109,4 +109,22 @@ pub struct Dashboard {
     /// The newest figures.
     pub now: Option<MetricPoint>,
     pub baselines: Vec<BaselineRow>,
+    /// The disk with the least free space among those that hold the server's data.
+    #[serde(default)]
+    pub disk: Option<Disk>,
+}
+
+/// The space of a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Disk {
+    /// A directory on it.
+    pub path: String,
+    pub state: DiskState,
+    pub free_bytes: u64,
+    pub total_bytes: u64,
+    /// With less free space the disk is full, and writes are refused.
+    pub full_below_bytes: u64,
+    /// With less free space the disk is low.
+    pub low_below_bytes: u64,
 }

@@ -218,6 +218,14 @@ words! {
         Normal = "normal", Optimal = "optimal",
     }
 
+    DiskState, "state of a disk" {
+        Ok = "ok",
+        /// One sandbox may fill what is left.
+        Low = "low",
+        /// Nothing is stored until there is room.
+        Full = "full",
+    }
+
     AnomalySeverity, "severity of an anomaly" { Warning = "warning", Error = "error", Critical = "critical" }
 
     AnomalyType, "type of anomaly" { Spike = "spike", Drop = "drop" }

@@ -3,6 +3,8 @@
 pub mod clock;
 pub mod config;
 pub mod crash;
+pub mod data_dir;
+pub mod disk;
 pub mod telemetry;
 pub mod usual;
 
@@ -20,4 +22,4 @@ pub mod sandbox;
 mod server;
 
 pub use http::openapi_json;
-pub use server::{Error, Server, make_data_dir};
+pub use server::{Error, Server};

@@ -1,6 +1,6 @@
 //! One running server: the store, the bus, the loops and the listening socket, started and stopped together.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use axum::extract::ConnectInfo;
 use tokio::{net::TcpListener, sync::Notify};
@@ -10,6 +10,7 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{Config, ServerRole},
+    data_dir,
     gateway::{
         door::Doors,
         egress::{self, Egress},
@@ -27,10 +28,13 @@ use crate::{
     usual::{self, Usual},
 };
 
+/// How often the disk and the files of the data are looked at, whether or not anything is written.
+const GROUND_PERIOD: Duration = Duration::from_secs(1);
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the data directory {path} cannot be made: {source}")]
-    DataDir { path: String, source: std::io::Error },
+    #[error(transparent)]
+    DataDir(#[from] data_dir::Error),
     #[error("cannot listen on {address}: {source}")]
     Listen { address: String, source: std::io::Error },
     #[error(transparent)]
@@ -52,15 +56,15 @@ pub struct Server {
     pub store: Store,
     stop: CancellationToken,
     tracker: TaskTracker,
-    grace: std::time::Duration,
+    grace: Duration,
 }
 
 impl Server {
     pub async fn start(mut config: Config, clock: Clock) -> Result<Self, Error> {
         // Sandboxes are made by a program that may run elsewhere; what it is told has to hold there too.
         config.data_dir = std::path::absolute(&config.data_dir)
-            .map_err(|source| Error::DataDir { path: config.data_dir.display().to_string(), source })?;
-        make_data_dir(&config)?;
+            .map_err(|source| data_dir::Error::unusable(&config.data_dir, source))?;
+        data_dir::make(&config)?;
         let library = model::Library::load(&config.model)?;
         config.model.prices.extend(library.tariffs());
         let usual = Usual::load(config.guardian.policy.as_deref())?;
@@ -79,6 +83,10 @@ impl Server {
         let calls = model::Calls::start(&config, &store, library, &tracker, &stop)?;
 
         tracker.spawn(telemetry::tidy(stop.child_token()));
+        let (ground, until) = (store.clone(), stop.child_token());
+        tracker.spawn(async move {
+            until.run_until_cancelled(ground.watch_ground(GROUND_PERIOD)).await;
+        });
         let gate = Arc::new(Gate::new(&config.limits));
         tracker.spawn(gate.clone().tidy(stop.child_token()));
         tracker.spawn(gate.clone().end_streams(store.clone(), clock.clone(), stop.child_token()));
@@ -158,7 +166,7 @@ fn parts(
     doors: Doors,
     wake: Arc<Notify>,
 ) -> Result<Parts, Error> {
-    let unusable = |source| Error::DataDir { path: config.data_dir.display().to_string(), source };
+    let unusable = |source| data_dir::Error::unusable(&config.data_dir, source);
     let beside =
         std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned)).unwrap_or_default();
     Ok(Parts {
@@ -171,12 +179,4 @@ fn parts(
         doors,
         wake,
     })
-}
-
-/// Only its owner may look into it: it holds the database.
-pub fn make_data_dir(config: &Config) -> Result<(), Error> {
-    use std::os::unix::fs::DirBuilderExt;
-    let path = &config.data_dir;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|source| Error::DataDir { path: path.display().to_string(), source })
 }

@@ -100,7 +100,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Follow the chain of hashes from its first line */
+        /** Follow the chain of hashes from its first line, to the last that this server has recorded */
         get: operations["audit_verify_audit"];
         put?: never;
         post?: never;
@@ -2063,7 +2063,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Tell whether requests can be served: the database answers */
+        /**
+         * Tell whether requests can be served
+         * @description The database answers, its files are in place, and the disk has room. Otherwise the problem's code names what is missing:
+         *     `database_unavailable`, `database_removed` or `disk_full`.
+         */
         get: operations["health_ready"];
         put?: never;
         post?: never;
@@ -2265,6 +2269,21 @@ export interface components {
             prev_hash: string;
             hash: string;
         };
+        /** @description The last entry of an audit trail at some time. */
+        AuditHead: {
+            /**
+             * Format: int64
+             * @description How many entries there were.
+             */
+            entries: number;
+            /** @description The hash of the last. */
+            hash: string;
+            /**
+             * Format: date-time
+             * @description When the last was written.
+             */
+            recorded_at?: string | null;
+        };
         AuditVerdict: {
             /** Format: int64 */
             entries: number;
@@ -2273,6 +2292,7 @@ export interface components {
              * @description The first line whose hash does not fit, if any.
              */
             broken_at?: number | null;
+            cut_off?: components["schemas"]["AuditHead"] | null;
         };
         /** @description What is usual for a kind of agent in a phase. */
         BaselineRow: {
@@ -2539,6 +2559,7 @@ export interface components {
             system_status?: components["schemas"]["SystemStatus"] | null;
             now?: components["schemas"]["MetricPoint"] | null;
             baselines: components["schemas"]["BaselineRow"][];
+            disk?: components["schemas"]["Disk"] | null;
         };
         /** @description The body of `POST /specs/{id}/duplicates`. */
         DecideDuplicate: {
@@ -2596,6 +2617,28 @@ export interface components {
             file_path: string;
             full_diff: string;
         };
+        /** @description The space of a disk. */
+        Disk: {
+            /** @description A directory on it. */
+            path: string;
+            state: components["schemas"]["DiskState"];
+            /** Format: int64 */
+            free_bytes: number;
+            /** Format: int64 */
+            total_bytes: number;
+            /**
+             * Format: int64
+             * @description With less free space the disk is full, and writes are refused.
+             */
+            full_below_bytes: number;
+            /**
+             * Format: int64
+             * @description With less free space the disk is low.
+             */
+            low_below_bytes: number;
+        };
+        /** @enum {string} */
+        DiskState: "ok" | "low" | "full";
         DismissIntervention: {
             reason?: string | null;
         };
@@ -5460,6 +5503,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     agents_get_one: {
@@ -5644,6 +5696,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     agents_heartbeat: {
@@ -5770,6 +5831,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6296,6 +6366,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6939,6 +7018,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_dismiss_diagnosis: {
@@ -7025,6 +7113,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7474,6 +7571,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_cancel_task: {
@@ -7598,6 +7704,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7736,6 +7851,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_pause: {
@@ -7860,6 +7984,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7998,6 +8131,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_resume: {
@@ -8122,6 +8264,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8504,6 +8655,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_dismiss: {
@@ -8630,6 +8790,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8812,6 +8981,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9232,6 +9410,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     projects_get_one: {
@@ -9442,6 +9629,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9837,6 +10033,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     policies_reset: {
@@ -9923,6 +10128,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10063,6 +10277,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     sandboxes_order: {
@@ -10189,6 +10412,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10413,6 +10645,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     results_list_results: {
@@ -10625,6 +10866,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -10855,6 +11105,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     sandboxes_sandbox_health: {
@@ -11025,6 +11284,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11341,6 +11609,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     sandboxes_download: {
@@ -11641,6 +11918,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12133,6 +12419,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_judge: {
@@ -12219,6 +12514,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12494,6 +12798,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     messages_queue: {
@@ -12620,6 +12933,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12761,6 +13083,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_nudge: {
@@ -12887,6 +13218,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13104,6 +13444,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13412,6 +13761,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     sandboxes_terminate: {
@@ -13538,6 +13896,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13852,6 +14219,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     sessions_show: {
@@ -14047,6 +14423,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     sessions_end: {
@@ -14102,6 +14487,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14331,6 +14725,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     specs_import: {
@@ -14455,6 +14858,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -14679,6 +15091,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     specs_approve: {
@@ -14812,6 +15233,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     specs_archive: {
@@ -14898,6 +15328,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15075,6 +15514,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -15383,6 +15831,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     specs_events: {
@@ -15596,6 +16053,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16080,6 +16546,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     specs_request_changes: {
@@ -16206,6 +16681,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16614,6 +17098,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     tasks_create_batch: {
@@ -16747,6 +17240,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -16964,6 +17466,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17193,6 +17704,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     tasks_check_circular: {
@@ -17319,6 +17839,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17543,6 +18072,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     tasks_add_dependencies: {
@@ -17676,6 +18214,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     tasks_remove_dependency: {
@@ -17763,6 +18310,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -17947,6 +18503,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     tasks_set_timeout: {
@@ -18080,6 +18645,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     tasks_start: {
@@ -18206,6 +18780,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -18517,6 +19100,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     tickets_get_one: {
@@ -18734,6 +19326,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_diagnose: {
@@ -18820,6 +19421,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -19045,6 +19655,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     tokens_revoke: {
@@ -19131,6 +19750,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -11,6 +11,8 @@ use std::{
 use omoi_server::{
     clock::Clock,
     config::{Config, DatabaseUrl, Resolved},
+    data_dir,
+    disk::{FREE_BYTES_LOW, FREE_BYTES_MIN, FREE_BYTES_SANDBOXES, Room},
     store::Store,
 };
 
@@ -21,14 +23,10 @@ const AREA: &str = "store";
 pub const DATA_DIR: &str = "data directory";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const POSTGRES_PORT: u16 = 5432;
-/// No checkout fits into less.
-const DISK_MIN: u64 = 1 << 30;
-/// One sandbox may take as much.
-const DISK_LOW: u64 = 10 << 30;
 
 pub async fn checks(resolved: &Resolved) -> Vec<Check> {
     let config = &resolved.config;
-    let directory = data_dir(&config.data_dir);
+    let directory = writable(&config.data_dir);
     let database = match &config.database.url {
         DatabaseUrl::DataDir | DatabaseUrl::Sqlite(_) => sqlite(config).await,
         DatabaseUrl::Postgres(_) => {
@@ -37,26 +35,84 @@ pub async fn checks(resolved: &Resolved) -> Vec<Check> {
             postgres(entry.map_or("", |entry| &entry.value)).await
         }
     };
-    let disk = disk(&config.data_dir);
-    vec![directory.needed_by(Need::Server), database.needed_by(Need::Server), disk.needed_by(Need::Sandboxes)]
+    let mut checks = vec![
+        directory.needed_by(Need::Server),
+        modes(config).needed_by(Need::Server),
+        database.needed_by(Need::Server),
+        disk(&config.data_dir),
+    ];
+    // An embedded database may be on another disk.
+    let beside = Store::file(config).and_then(|file| Some(file.parent()?.to_owned()));
+    checks.extend(beside.filter(|dir| *dir != config.data_dir).map(|dir| disk(&dir)));
+    checks
+}
+
+/// Whether others than the owner can read what the server stores.
+fn modes(config: &Config) -> Check {
+    let name = "file modes";
+    let open = match data_dir::open_to_others(config) {
+        Ok(open) => open,
+        Err(error) => {
+            let fix = "run doctor as the user that runs the server";
+            return Check::warn(AREA, name, format!("cannot be looked at: {error}"), fix);
+        }
+    };
+    let Some(first) = open.iter().find(|open| !open.can_be_tightened()).or(open.first()) else {
+        return Check::ok(AREA, name, "only the owner can read the data");
+    };
+    let detail = format!(
+        "other users can read {} (mode {:04o}){}",
+        first.path.display(),
+        first.mode,
+        match open.len() {
+            1 => String::new(),
+            all => format!(" and {} more", all - 1),
+        }
+    );
+    if first.can_be_tightened() {
+        Check::warn(
+            AREA,
+            name,
+            detail,
+            format!("{}; the next start of the server does the same", first.fix()),
+        )
+    } else {
+        Check::missing(AREA, name, detail, first.fix())
+    }
 }
 
 /// Sandboxes share it; each may fill as much as its own limit.
 fn disk(path: &Path) -> Check {
     let name = "free disk";
     let fix = "free some space, or choose another disk with --data-dir";
-    let free = nearest(path).and_then(|path| rustix::fs::statvfs(path).ok());
-    let Some(free) = free.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize)) else {
-        return Check::warn(AREA, name, "no telling", fix);
-    };
-    match free {
-        0..DISK_MIN => Check::missing(AREA, name, format!("{} are too little", size(free)), fix),
-        DISK_MIN..DISK_LOW => Check::warn(AREA, name, format!("{} are little", size(free)), fix),
-        _ => Check::ok(AREA, name, size(free)),
+    match nearest(path).and_then(|path| Room::of(&path).ok()) {
+        Some(room) => judged(path, room.free_bytes, name, fix),
+        None => Check::warn(AREA, name, format!("cannot be measured at {}", path.display()), fix)
+            .needed_by(Need::Server),
     }
 }
 
-fn data_dir(path: &Path) -> Check {
+fn judged(path: &Path, free: u64, name: &'static str, fix: &str) -> Check {
+    let at = format!("{} free at {}", size(free), path.display());
+    let limit = |what: &str, bytes: u64| format!("{at}; {what} needs {}", size(bytes));
+    match free {
+        0..FREE_BYTES_MIN => {
+            let full = format!("the disk is full: {}", limit("the server", FREE_BYTES_MIN));
+            Check::missing(AREA, name, full, fix).needed_by(Need::Server)
+        }
+        FREE_BYTES_MIN..FREE_BYTES_SANDBOXES => {
+            Check::missing(AREA, name, limit("a sandbox", FREE_BYTES_SANDBOXES), fix)
+                .needed_by(Need::Sandboxes)
+        }
+        FREE_BYTES_SANDBOXES..FREE_BYTES_LOW => {
+            let low = format!("{at}; less than {} is low", size(FREE_BYTES_LOW));
+            Check::warn(AREA, name, low, fix).needed_by(Need::Sandboxes)
+        }
+        FREE_BYTES_LOW.. => Check::ok(AREA, name, at).needed_by(Need::Sandboxes),
+    }
+}
+
+fn writable(path: &Path) -> Check {
     let name = DATA_DIR;
     let shown = path.display();
     let fix = "make it writable for this user, or choose another with --data-dir";
@@ -216,11 +272,41 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut config = Config { data_dir: dir.path().join("not/yet"), ..Config::default() };
         for _ in 0..2 {
-            assert_eq!(data_dir(&config.data_dir).level, Level::Ok);
+            assert_eq!(writable(&config.data_dir).level, Level::Ok);
             assert_eq!(sqlite(&config).await.level, Level::Ok);
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
             config.data_dir = dir.path().to_owned();
         }
+    }
+
+    #[test]
+    fn the_line_on_free_space_names_its_thresholds() {
+        for (free, level, need, says) in [
+            (0, Level::Missing, Need::Server, "the disk is full"),
+            (FREE_BYTES_MIN, Level::Missing, Need::Sandboxes, "a sandbox needs 1.0 GiB"),
+            (FREE_BYTES_SANDBOXES, Level::Warn, Need::Sandboxes, "less than 10.0 GiB is low"),
+            (FREE_BYTES_LOW, Level::Ok, Need::Sandboxes, "10.0 GiB free at /srv/omoi"),
+        ] {
+            let check = judged(Path::new("/srv/omoi"), free, "free disk", "free some");
+            assert_eq!((check.level, check.needed_by), (level, Some(need)), "{free}");
+            assert!(check.detail.contains(says), "{}", check.detail);
+        }
+    }
+
+    #[test]
+    fn a_data_directory_that_others_can_read_is_named() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(modes(&config).level, Level::Ok);
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let check = modes(&config);
+        assert_eq!(check.level, Level::Warn);
+        assert!(check.detail.contains("mode 0755"), "{}", check.detail);
+        assert!(check.fix.unwrap().contains(&format!("chmod 700 {}", dir.path().display())));
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        assert_eq!(modes(&config).level, Level::Missing);
     }
 
     #[tokio::test]
@@ -229,7 +315,7 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         let config = Config { data_dir: "/proc/omoi".into(), ..Config::default() };
-        assert_eq!(data_dir(&config.data_dir).level, Level::Missing);
+        assert_eq!(writable(&config.data_dir).level, Level::Missing);
         assert_eq!(sqlite(&config).await.level, Level::Missing);
         assert_eq!(postgres("postgres://127.0.0.1:1/omoi").await.level, Level::Missing);
     }

@@ -1,7 +1,8 @@
 //! A server whose disk is full says so, keeps what it has acknowledged, and goes on once there is room.
 
+use omoi_protocol::DiskState;
 use reqwest::{Client, Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     disk::Tmpfs,
@@ -37,11 +38,25 @@ async fn a_full_disk_is_told_loses_nothing_and_is_gone_when_there_is_room() {
         }
         next += 1;
     };
-    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.status(), StatusCode::INSUFFICIENT_STORAGE);
     assert!(refused.headers().contains_key("retry-after"));
+    let problem: Value = refused.json().await.unwrap();
+    assert_eq!(problem["code"], "disk_full");
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains("is full") && detail.contains("free some space"), "{detail}");
+    let ready = async || http.get(format!("{}/ready", house.url())).send().await.unwrap();
+    let not_ready = ready().await;
+    assert_eq!(not_ready.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(not_ready.json::<Value>().await.unwrap()["code"], "disk_full");
+    let disk = house.client.monitor_dashboard().await.unwrap().disk.unwrap();
+    assert_eq!(
+        (disk.state, disk.path),
+        (DiskState::Full, house.dir.path().join("data").display().to_string())
+    );
     assert_eq!(house.events(id).await.len() as i64, next - 1, "what was acknowledged is there, and no more");
 
     std::fs::remove_file(&ballast).unwrap();
+    assert_eq!(ready().await.status(), StatusCode::OK, "there is room, and the next write will succeed");
     eventually(async || (post(next).await.status() == StatusCode::OK).then_some(())).await;
     let stored = house.events(id).await;
     let numbers: Vec<_> = stored.iter().map(|event| (event.seq, event.worker_seq)).collect();

@@ -17,7 +17,7 @@ mod wanted;
 pub use checkout::{Checkouts, Swept};
 pub use command::{Call, Failure, Git, Running, bounded, tail};
 pub use error::Error;
-pub use file::{Hold, Lock};
+pub use file::{Hold, Lock, unique};
 pub use merge::Merge;
 pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};
 pub use remote::Remote;

@@ -11,7 +11,7 @@ use super::{
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
 };
-use crate::telemetry;
+use crate::{store, telemetry};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(health)).routes(routes!(ready)).routes(routes!(metrics))
@@ -55,7 +55,10 @@ struct Ready {
     store: String,
 }
 
-/// Tell whether requests can be served: the database answers
+/// Tell whether requests can be served
+///
+/// The database answers, its files are in place, and the disk has room. Otherwise the problem's code names what is missing:
+/// `database_unavailable`, `database_removed` or `disk_full`.
 #[utoipa::path(get, path = "/ready", responses(
     (status = 200, body = Ready),
     (status = 429, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
@@ -66,7 +69,13 @@ async fn ready(State(api): State<Api>) -> ApiResult<Answer<Ready>> {
         let detail = "the server is stopping";
         return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail));
     }
-    api.store.ping().await?;
+    match api.store.ready().await {
+        // Ready is a yes or no; probes know no other status for no.
+        Err(store::Error::DiskFull(why)) => {
+            return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "disk_full", why));
+        }
+        answered => answered?,
+    }
     Ok(Answer(Ready { status: "ready", store: api.store.name() }))
 }
 

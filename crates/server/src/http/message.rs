@@ -71,7 +71,11 @@ struct Taking {
 /// Handing out marks a message `delivered`. It is offered again until the worker reports it `injected`. As this changes
 /// something, a session's cookie needs the header `X-Omoi-Csrf: 1` here too, unless `history` is asked for.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/messages", params(("id" = SandboxId, Path), Taking),
-    responses((status = 200, body = Vec<Message>)), tag = "messages")]
+    responses(
+        (status = 200, body = Vec<Message>),
+        (status = 507, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
+            description = "The disk is full; try again once there is room"),
+    ), tag = "messages")]
 async fn take(
     State(api): State<Api>,
     who: Caller,

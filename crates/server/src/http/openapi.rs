@@ -115,6 +115,7 @@ fn describe_problems(operation: &mut Operation, changes: Changes) {
     }
     if changes == Changes::Something {
         statuses.push(("409", "Not as things stand"));
+        statuses.push(("507", "The disk is full; try again once there is room"));
     }
     for (status, description) in statuses {
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();

@@ -135,9 +135,24 @@ impl From<store::Error> for ApiError {
                 let detail = "the database does not answer; send it again in a moment";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", detail).retry_after(SOON)
             }
+            E::Io(cause) => {
+                let id = request_id::current();
+                tracing::error!(request.id = id, %cause, "the database's files cannot be read or written");
+                let detail =
+                    "the server cannot read or write its database; its log says why; try again in a moment";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", detail).retry_after(SOON)
+            }
+            E::DiskFull(_) => {
+                Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk_full", text).retry_after(ROOM)
+            }
+            E::Removed(_) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_removed", text).retry_after(ROOM)
+            }
             E::Statement(_) | E::Corrupt { .. } => Self::defect(&text),
         }
     }
 }
 
 const SOON: Duration = Duration::from_secs(1);
+/// Somebody has to put something right first.
+const ROOM: Duration = Duration::from_secs(5);

@@ -35,6 +35,15 @@ pub enum Error {
     /// The database does not answer, or refuses for a reason that may pass. Nothing was acknowledged.
     #[error("the database is not available: {0}")]
     Unavailable(String),
+    /// The system refused to read or write the database's files. Nothing was acknowledged.
+    #[error("the database's files cannot be read or written: {0}")]
+    Io(String),
+    /// Nothing was stored. It can be, once there is room.
+    #[error("{0}; free some space, then try again")]
+    DiskFull(String),
+    /// A file that the store uses was removed, replaced or moved. Nothing is acknowledged any more.
+    #[error("{0}")]
+    Removed(String),
     /// A statement was refused: a defect of ours.
     #[error("the database refused a statement: {0}")]
     Statement(String),
@@ -61,6 +70,39 @@ impl Error {
 
     /// The database failed, as opposed to a caller who asked for what cannot be: the transaction is void.
     pub(super) fn is_fault(&self) -> bool {
-        matches!(self, Self::Unavailable(_) | Self::Statement(_) | Self::Corrupt { .. })
+        match self {
+            Self::Unavailable(_)
+            | Self::Io(_)
+            | Self::DiskFull(_)
+            | Self::Removed(_)
+            | Self::Statement(_)
+            | Self::Corrupt { .. } => true,
+            Self::NotFound { .. }
+            | Self::Conflict { .. }
+            | Self::SequenceGap { .. }
+            | Self::Misplaced { .. }
+            | Self::Full { .. }
+            | Self::Cycle { .. }
+            | Self::TokenEnded
+            | Self::Invalid { .. }
+            | Self::TooSoon { .. }
+            | Self::Busy => false,
+        }
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Io(_) | Self::DiskFull(_) | Self::Removed(_) | Self::Busy)
+    }
+
+    /// The same failure of the database, for another caller of the same batch.
+    pub(super) fn again(&self) -> Self {
+        match self {
+            Self::Io(why) => Self::Io(why.clone()),
+            Self::DiskFull(why) => Self::DiskFull(why.clone()),
+            Self::Removed(why) => Self::Removed(why.clone()),
+            Self::Unavailable(why) => Self::Unavailable(why.clone()),
+            other => Self::Unavailable(other.to_string()),
+        }
     }
 }

@@ -32,6 +32,7 @@ mod error;
 mod event;
 mod footprint;
 mod graph;
+mod ground;
 mod guardian;
 mod job;
 mod keep;
@@ -48,6 +49,7 @@ mod project;
 mod proof;
 mod prune;
 mod queue;
+mod rescue;
 mod result;
 mod rules;
 mod sandbox;
@@ -116,8 +118,10 @@ pub(crate) use ask::Ask;
 use crate::{
     clock::Clock,
     config::{Config, DatabaseUrl},
+    disk::Room,
 };
 use event::Append;
+use ground::Ground;
 use job::{Closure, Job};
 use postgres::Address;
 use queue::{Queue, Work};
@@ -127,6 +131,8 @@ use writer::Writer;
 pub type Announce = Box<dyn Fn(Vec<Entry>) + Send>;
 
 const SQLITE_FILE: &str = "omoi.db";
+/// The mark of the last write that was made to see whether one succeeds.
+const WRITE_TRIED: &str = "write_tried";
 /// What a write of a few words holds while it waits.
 const WRITE_BYTES: usize = 1024;
 
@@ -135,6 +141,7 @@ pub struct Store {
     writes: Queue,
     reads: mpsc::Sender<Box<dyn Job>>,
     place: Place,
+    ground: Arc<Ground>,
     /// How long an answer is waited for.
     patience: Duration,
 }
@@ -171,16 +178,18 @@ impl Store {
     pub async fn open(config: &Config, clock: Clock, announce: Announce) -> Result<Self, Error> {
         let (place, rules) = (Place::new(config)?, Arc::new(Rules::new(config)));
         let (writes, queue) = Queue::new(config.limits.write_queue_max, config.limits.write_queue_bytes_max);
-        let writer = Writer { queue, clock: clock.clone(), announce };
+        let ground = Arc::new(Ground::new(&config.data_dir, &place));
+        let writer = Writer { queue, clock: clock.clone(), announce, ground: ground.clone() };
         thread::start_writer(&place, rules.clone(), writer).await?;
-        Self::serve(config, place, &rules, &clock, writes)
+        Self::serve(config, place, ground, &rules, &clock, writes)
     }
 
     /// Opens the database to read what is there, and changes nothing: a schema that is not this program's is refused.
     pub async fn open_to_read(config: &Config, clock: Clock) -> Result<Self, Error> {
         let (place, rules) = (Place::new(config)?, Arc::new(Rules::new(config)));
         let (writes, _) = Queue::new(1, 1);
-        let store = Self::serve(config, place, &rules, &clock, writes)?;
+        let ground = Arc::new(Ground::new(&config.data_dir, &place));
+        let store = Self::serve(config, place, ground, &rules, &clock, writes)?;
         store.read(async |tx| migrate::must_be_done(tx).await).await?;
         Ok(store)
     }
@@ -188,13 +197,14 @@ impl Store {
     fn serve(
         config: &Config,
         place: Place,
+        ground: Arc<Ground>,
         rules: &Arc<Rules>,
         clock: &Clock,
         writes: Queue,
     ) -> Result<Self, Error> {
         let (reads, queue) = mpsc::channel(config.limits.write_queue_max);
         thread::start_readers(&place, rules, clock, queue, config.database.pool_size)?;
-        Ok(Self { writes, reads, place, patience: config.limits.request_timeout })
+        Ok(Self { writes, reads, place, ground, patience: config.limits.request_timeout })
     }
 
     /// Where the embedded database is, unless another is configured.
@@ -276,6 +286,51 @@ impl Store {
     /// Whether the database answers.
     pub async fn ping(&self) -> Result<(), Error> {
         self.read(async |tx| tx.query("SELECT 1 AS one", vec![]).await.map(|_| ())).await
+    }
+
+    /// Whether everything that a write needs is there: the database answers, its files are those that were opened, and the
+    /// disks have room. After a write that failed for lack of room, a small one has to succeed.
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.ping().await?;
+        let ground = self.ground.clone();
+        let looked = tokio::task::spawn_blocking(move || ground.in_place().and_then(|()| ground.has_room()));
+        looked.await.map_err(|error| Error::Unavailable(error.to_string()))??;
+        if self.ground.has_failed() {
+            let at = async |tx: &mut Tx| mark::mark(tx, WRITE_TRIED, tx.now.as_microsecond()).await;
+            self.write(at).await?;
+        }
+        Ok(())
+    }
+
+    /// Logs what `ready` finds when it changes, until the task is dropped. Where the database's file was removed, a write is
+    /// tried, since the thread that writes saves what the file held.
+    pub async fn watch_ground(&self, period: Duration) {
+        let mut was_ready = true;
+        let mut ticks = tokio::time::interval(period);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.ground.missing().is_some() {
+                let _ = self.write(async |_| Ok(())).await;
+            }
+            match self.ready().await {
+                Err(error @ (Error::DiskFull(_) | Error::Removed(_))) if was_ready => {
+                    tracing::error!(%error, "the server is not ready: {error}");
+                    was_ready = false;
+                }
+                Ok(()) if !was_ready => {
+                    tracing::info!("the server is ready again");
+                    was_ready = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The disk with the least free space among those that hold data, with a directory on it.
+    pub async fn disk(&self) -> Option<(PathBuf, Room)> {
+        let ground = self.ground.clone();
+        tokio::task::spawn_blocking(move || ground.tightest()).await.ok().flatten()
     }
 
     /// The schema's version.

@@ -8,6 +8,7 @@ use tokio::task::AbortHandle;
 use tokio_postgres::{
     Client, Config, Connection, NoTls, Socket, Statement,
     config::{Host, SslMode},
+    error::SqlState,
     tls::MakeTlsConnect,
     types::{FromSql, IsNull, ToSql, Type, to_sql_checked},
 };
@@ -405,6 +406,7 @@ pub(super) fn fault(error: tokio_postgres::Error) -> Error {
     let text = error.as_db_error().map_or_else(|| with_causes(&error), ToString::to_string);
     // Classes 22, 23, 42 and 54: data, constraint, syntax and size. The rest is connections, resources and shutdown.
     match error.code().map(|state| &state.code()[..2]) {
+        _ if error.code() == Some(&SqlState::DISK_FULL) => Error::DiskFull(text),
         Some("22" | "23" | "42" | "54") => Error::Statement(text),
         _ => Error::Unavailable(text),
     }

@@ -30,13 +30,30 @@ pub(super) fn patiently<T>(
     done
 }
 
-pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> Result<Connection, Error> {
-    try_open(path, synchronous, reader).map_err(|error| unusable(path, &error))
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
 }
 
-fn try_open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> rusqlite::Result<Connection> {
+/// Makes the file of a database where there is none. SQLite gives the files beside it the same mode.
+pub(super) fn make(path: &Path) -> Result<(), Error> {
+    match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            let text = format!("{} cannot be made: {error}", path.display());
+            Err(if crate::disk::is_full(&error) { Error::DiskFull(text) } else { Error::Io(text) })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens a database that is there: one that was removed is not made again unnoticed.
+pub(super) fn open(path: &Path, synchronous: SqliteSynchronous, access: Access) -> Result<Connection, Error> {
+    try_open(path, synchronous, access).map_err(|error| unusable(path, &error))
+}
+
+fn try_open(path: &Path, synchronous: SqliteSynchronous, access: Access) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let conn = Connection::open_with_flags(path, flags)?;
@@ -53,19 +70,24 @@ fn try_open(path: &Path, synchronous: SqliteSynchronous, reader: bool) -> rusqli
         "PRAGMA page_size = {PAGE_BYTES}; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = ON; \
          PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA journal_size_limit = 67108864; \
          PRAGMA query_only = {};",
-        u8::from(reader)
+        u8::from(access == Access::Read)
     ))?;
     Ok(conn)
 }
 
 /// Whatever it is, nothing can be kept in the file as it is.
 fn unusable(path: &Path, error: &rusqlite::Error) -> Error {
-    Error::Unavailable(format!("{} cannot be opened: {error}", path.display()))
+    let text = format!("{} cannot be opened: {error}", path.display());
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Error::DiskFull(text),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Error::Io(text),
+        _ => Error::Unavailable(text),
+    }
 }
 
 /// The lines that SQLite finds damage in, or none. A file that is too damaged to be looked through is damaged as well.
 pub(super) fn check(path: &Path, synchronous: SqliteSynchronous) -> Result<Vec<String>, Error> {
-    let lines = try_open(path, synchronous, true).and_then(|conn| {
+    let lines = try_open(path, synchronous, Access::Read).and_then(|conn| {
         let mut asked = conn.prepare("PRAGMA integrity_check")?;
         asked.query_map((), |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
     });
@@ -98,7 +120,11 @@ pub(super) fn data_version(conn: &Connection) -> Result<i64, Error> {
 /// Copies all that is there at one moment. A copy begins anew whenever somebody else has written, unless it reads in a
 /// transaction: with a server at work it would never end.
 pub(super) fn backup(path: &Path, synchronous: SqliteSynchronous, to: &Path) -> Result<(), Error> {
-    let from = open(path, synchronous, true)?;
+    copy(&open(path, synchronous, Access::Read)?, to)
+}
+
+/// Copies what a connection sees into a new file.
+pub(super) fn copy(from: &Connection, to: &Path) -> Result<(), Error> {
     // An empty file is an empty database, and from now on it is ours to remove. It holds what the database does, so only
     // its owner may read it.
     let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
@@ -112,8 +138,10 @@ pub(super) fn backup(path: &Path, synchronous: SqliteSynchronous, to: &Path) -> 
             Error::invalid("file_refused", format!("{} cannot be made: {error}; {what}", to.display()))
         }
     })?;
-    let copied = batch(&from, "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
+    let copied = batch(from, "BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
         .and_then(|()| from.backup("main", to, None::<fn(rusqlite::backup::Progress)>).map_err(fault));
+    let ended = batch(from, "ROLLBACK");
+    let copied = copied.and(ended);
     if copied.is_err()
         && let Err(error) = std::fs::remove_file(to)
     {
@@ -222,19 +250,18 @@ fn translate(sql: &str) -> String {
 }
 
 pub(super) fn fault(error: rusqlite::Error) -> Error {
-    let passing = matches!(
-        error.sqlite_error_code(),
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Error::DiskFull(text),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => Error::Io(text),
         Some(
             ErrorCode::DatabaseBusy
-                | ErrorCode::DatabaseLocked
-                | ErrorCode::DiskFull
-                | ErrorCode::SystemIoFailure
-                | ErrorCode::CannotOpen
-                | ErrorCode::ReadOnly
-                | ErrorCode::OutOfMemory
-        )
-    );
-    if passing { Error::Unavailable(error.to_string()) } else { Error::Statement(error.to_string()) }
+            | ErrorCode::DatabaseLocked
+            | ErrorCode::ReadOnly
+            | ErrorCode::OutOfMemory,
+        ) => Error::Unavailable(text),
+        _ => Error::Statement(text),
+    }
 }
 
 /// In a debug build, and so in every test, a statement that would read a whole table is a defect, unless the table stays
@@ -389,7 +416,8 @@ mod tests {
         const COMMITS_MAX: i64 = 50_000;
         let dir = tempfile::tempdir().unwrap();
         let (path, to) = (dir.path().join("omoi.db"), dir.path().join("copy.db"));
-        let writer = open(&path, SqliteSynchronous::Normal, false).unwrap();
+        make(&path).unwrap();
+        let writer = open(&path, SqliteSynchronous::Normal, Access::Write).unwrap();
         batch(
             &writer,
             "PRAGMA synchronous = OFF; CREATE TABLE a (n); CREATE TABLE b (n); CREATE TABLE filler (x)",
@@ -439,6 +467,7 @@ mod tests {
         assert!(!to.exists());
         std::fs::write(&to, "somebody's").unwrap();
         let other = dir.path().join("other.db");
+        make(&other).unwrap();
         assert!(matches!(backup(&other, SqliteSynchronous::Full, &to), Err(Error::Conflict { .. })));
         assert_eq!(std::fs::read(&to).unwrap(), b"somebody's");
     }

@@ -19,11 +19,12 @@ use tokio::{
 
 use super::{
     Error, Place, Rules, Tx, checkpoint,
+    ground::Ground,
     job::{Job, Ran},
     migrate,
     postgres::Address,
     queue::Item,
-    sqlite,
+    sqlite::{self, Access},
     tx::Conn,
     writer::Writer,
 };
@@ -41,8 +42,9 @@ pub(super) async fn start_writer(place: &Place, rules: Arc<Rules>, writer: Write
     let (ready, opened) = oneshot::channel();
     match place.clone() {
         Place::Sqlite { path, synchronous } => {
+            let ground = writer.ground.clone();
             spawn("omoi-write", move || {
-                sqlite_writer(File { path, synchronous, rules, tx: None }, writer, ready);
+                sqlite_writer(File { path, synchronous, rules, ground, tx: None }, writer, ready);
             })?;
         }
         Place::Postgres(address) => {
@@ -67,7 +69,7 @@ pub(super) fn start_readers(
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
             let useful = cores.clamp(*SQLITE_READERS.start(), *SQLITE_READERS.end());
             for _ in 0..pool_size.clamp(1, useful) {
-                let conn = sqlite::open(&path, synchronous, true)?;
+                let conn = sqlite::open(&path, synchronous, Access::Read)?;
                 let (reads, rules, clock) = (reads.clone(), rules.clone(), clock.clone());
                 spawn("omoi-read", move || sqlite_reader(conn, rules, &clock, &reads))?;
             }
@@ -93,7 +95,7 @@ where
         run_local(async move {
             let conn = match place {
                 Place::Sqlite { path, synchronous } => {
-                    sqlite::open(&path, synchronous, true).map(Conn::Sqlite)
+                    sqlite::open(&path, synchronous, Access::Read).map(Conn::Sqlite)
                 }
                 Place::Postgres(address) => {
                     address.unhurried().connect().await.map(|conn| Conn::Postgres(Box::new(conn)))
@@ -137,7 +139,9 @@ fn run_local(work: impl Future<Output = ()>) {
 }
 
 fn sqlite_writer(mut file: File, mut writer: Writer, ready: oneshot::Sender<Result<(), Error>>) {
-    let opened = file.tx().and_then(|tx| at_once(migrate::run(tx)).map(|_| ()));
+    let opened = sqlite::make(&file.path)
+        .and_then(|()| file.tx().and_then(|tx| at_once(migrate::run(tx)).map(|_| ())));
+    writer.ground.note_opened();
     let failed = opened.is_err();
     let _ = ready.send(opened);
     if failed {
@@ -147,7 +151,7 @@ fn sqlite_writer(mut file: File, mut writer: Writer, ready: oneshot::Sender<Resu
         let batch = writer.gather(first);
         match file.tx() {
             Ok(tx) => at_once(write(&writer, tx, batch)),
-            Err(error) => Writer::refuse(batch, &error),
+            Err(error) => Writer::refuse(batch, &writer.ground.judge(error)),
         }
     }
 }
@@ -157,6 +161,7 @@ struct File {
     path: PathBuf,
     synchronous: SqliteSynchronous,
     rules: Arc<Rules>,
+    ground: Arc<Ground>,
     tx: Option<Tx>,
 }
 
@@ -165,6 +170,8 @@ impl File {
         if self.tx.as_ref().is_none_or(Tx::is_lost) {
             // It may be in the midst of a transaction, for which the next one would wait.
             self.tx = None;
+            // A connection to another file would lose all that was acknowledged.
+            self.ground.in_place()?;
             let conn = open_to_write(&self.path, self.synchronous)?;
             self.tx = Some(Tx::new(Conn::Sqlite(conn), self.rules.clone()));
         }
@@ -174,9 +181,9 @@ impl File {
 
 /// The connection that writes, and a thread that copies what it wrote into the database.
 fn open_to_write(path: &Path, synchronous: SqliteSynchronous) -> Result<rusqlite::Connection, Error> {
-    let mut conn = sqlite::open(path, synchronous, false)?;
+    let mut conn = sqlite::open(path, synchronous, Access::Write)?;
     let parts = checkpoint::watch(&mut conn)?;
-    let copier = sqlite::open(path, synchronous, false)?;
+    let copier = sqlite::open(path, synchronous, Access::Write)?;
     spawn("omoi-copy", move || checkpoint::run(&copier, &parts))?;
     Ok(conn)
 }
@@ -209,6 +216,7 @@ async fn answer(tx: &mut Tx, mut job: Box<dyn Job>) {
 
 async fn postgres_writer(mut link: Link, mut writer: Writer, ready: oneshot::Sender<Result<(), Error>>) {
     let opened = link.open().await;
+    writer.ground.note_opened();
     let failed = opened.is_err();
     let _ = ready.send(opened);
     if failed {
@@ -367,7 +375,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let rules = Arc::new(Rules::new(&Config::default()));
         let (path, synchronous) = (dir.path().join("omoi.db"), SqliteSynchronous::Normal);
-        let mut file = File { path, synchronous, rules, tx: None };
+        sqlite::make(&path).unwrap();
+        let ground = Arc::new(Ground::new(dir.path(), &Place::Sqlite { path: path.clone(), synchronous }));
+        let mut file = File { path, synchronous, rules, ground, tx: None };
         let now = Clock::Real.now();
         let tx = file.tx().unwrap();
         at_once(tx.begin(now)).unwrap();

@@ -2,14 +2,18 @@
 //! that many callers share one flush to disk (group commit). A caller that must be refused after it has written, or
 //! a statement that fails, voids the batch; each of its items is then run alone.
 
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
 use tracing::Instrument;
 
 use super::{
     Announce, Error, Tx,
     event::{self, Append},
+    ground::Ground,
     job::Ran,
     queue::{Item, Work},
+    rescue,
 };
 use crate::clock::Clock;
 
@@ -24,6 +28,7 @@ pub(super) struct Writer {
     pub queue: mpsc::Receiver<Item>,
     pub clock: Clock,
     pub announce: Announce,
+    pub ground: Arc<Ground>,
 }
 
 /// Why a batch was undone.
@@ -56,18 +61,18 @@ impl Writer {
 
     /// Answers all of them with the reason why nothing can be written.
     pub fn refuse(batch: Vec<Item>, error: &Error) {
-        let why = match error {
-            Error::Unavailable(why) => why.clone(),
-            other => other.to_string(),
-        };
-        finish(batch, || Err(Error::Unavailable(why.clone())));
+        finish(batch, || Err(error.again()));
     }
 
     pub async fn write(&self, tx: &mut Tx, mut batch: Vec<Item>) {
         metrics::histogram!("omoi_write_batch_items").record(batch.len() as f64);
+        if let Err(removed) = self.in_place(tx) {
+            return Self::refuse(batch, &removed);
+        }
         let span = tracing::debug_span!("write", items = batch.len());
         match self.attempt(tx, &mut batch).instrument(span).await {
             Ok(()) => finish(batch, || Ok(())),
+            Err(Void::Fault(removed @ Error::Removed(_))) => Self::refuse(batch, &removed),
             Err(void) if batch.len() == 1 => answer(batch, void),
             Err(_) if tx.can_go_on() => self.write_each(tx, batch).await,
             Err(Void::Fault(fault)) => Self::refuse(batch, &fault),
@@ -77,7 +82,7 @@ impl Writer {
 
     /// One that takes too long, or too much, fails alone, and the others do not fail with it.
     async fn write_each(&self, tx: &mut Tx, batch: Vec<Item>) {
-        let mut failures = 0;
+        let (mut failures, mut last) = (0, lost());
         let mut batch = batch.into_iter();
         while failures < FAILURES_MAX
             && !tx.is_lost()
@@ -86,7 +91,10 @@ impl Writer {
             let mut alone = vec![item];
             let done = self.attempt(tx, &mut alone).await;
             failures = match &done {
-                Err(Void::Fault(Error::Unavailable(_))) => failures + 1,
+                Err(Void::Fault(fault)) if fault.may_pass() => {
+                    last = fault.again();
+                    failures + 1
+                }
                 _ => 0,
             };
             match done {
@@ -94,7 +102,20 @@ impl Writer {
                 Err(void) => answer(alone, void),
             }
         }
-        Self::refuse(batch.collect(), &lost());
+        Self::refuse(batch.collect(), &last);
+    }
+
+    /// A database whose file was removed while it is in use can still be read through this connection, and through nothing
+    /// else. So what it holds is saved, once, before the failure is reported.
+    fn in_place(&self, tx: &mut Tx) -> Result<(), Error> {
+        let Some((part, _)) = self.ground.missing() else {
+            self.ground.note_saved(None);
+            return Ok(());
+        };
+        if !self.ground.is_saved() {
+            rescue::save(tx, part, &self.ground, self.clock.now());
+        }
+        self.ground.in_place()
     }
 
     async fn attempt(&self, tx: &mut Tx, batch: &mut [Item]) -> Result<(), Void> {
@@ -107,7 +128,10 @@ impl Writer {
         if done.is_err() {
             tx.rollback().await;
         }
-        done
+        done.map_err(|void| match void {
+            Void::Fault(fault) => Void::Fault(self.ground.judge(fault)),
+            Void::Refused => Void::Refused,
+        })
     }
 
     async fn transact(&self, tx: &mut Tx, batch: &mut [Item]) -> Result<(), Void> {
@@ -131,6 +155,9 @@ impl Writer {
             }
         }
         let rows = tx.commit().await?;
+        // Not acknowledged before it is certain that others can read it.
+        self.in_place(tx)?;
+        self.ground.note_written();
         for append in appends {
             append.place(&rows);
         }
@@ -172,12 +199,19 @@ fn finish(batch: Vec<Item>, mut committed: impl FnMut() -> Result<(), Error>) {
 mod tests {
     use tokio::sync::oneshot;
 
-    use super::{super::queue::Queue, *};
+    use super::{
+        super::{Place, queue::Queue},
+        *,
+    };
+    use crate::config::SqliteSynchronous;
 
     #[test]
     fn a_batch_ends_where_it_is_large_enough() {
         let (queue, waiting) = Queue::new(100, 256 << 20);
-        let mut writer = Writer { queue: waiting, clock: Clock::Real, announce: Box::new(|_| {}) };
+        let place = Place::Sqlite { path: "/nowhere/omoi.db".into(), synchronous: SqliteSynchronous::Full };
+        let ground = Arc::new(Ground::new("/nowhere".as_ref(), &place));
+        let mut writer =
+            Writer { queue: waiting, clock: Clock::Real, announce: Box::new(|_| {}), ground };
         for n in 0..10 {
             let events =
                 serde_json::json!([{ "event_type": "a", "event_data": { "text": "x".repeat(6 << 20) } }]);

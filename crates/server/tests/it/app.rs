@@ -156,7 +156,15 @@ impl App {
 
     /// Stops the server and starts it again on the same data.
     pub async fn restart(&mut self) {
+        self.stop().await;
+        self.start_again().await;
+    }
+
+    pub async fn stop(&mut self) {
         self.server.take().unwrap().stop().await;
+    }
+
+    pub async fn start_again(&mut self) {
         let server = Server::start(self.config.clone(), self.clock.clone()).await.unwrap();
         assert_eq!(server.first_token, None, "a second start makes no first token");
         self.base = format!("http://{}", server.address);

@@ -28,6 +28,7 @@ mod event;
 mod event_bytes;
 mod git_gateway;
 mod graph;
+mod ground;
 mod guardian;
 mod lease;
 mod listen;

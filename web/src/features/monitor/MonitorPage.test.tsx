@@ -79,7 +79,7 @@ function usual(path: string): unknown {
     case '/conductor/status':
       return { enabled: true, open_conflicts: 1, open_duplicates: 0, projects: [], last_analysis: { at: AT, coherence_score: 0.86, system_status: 'optimal', num_agents: 3 } }
     case '/monitor/dashboard':
-      return { recent_anomalies: [], critical_alerts: 0, stale_agents: 0 }
+      return { recent_anomalies: [], critical_alerts: 0, stale_agents: 0, disk: DISK }
     case '/monitor/metrics':
       return { range: '1h', step_seconds: 30, points: [{ at: AT, queue_depth: 4, events_per_second: 2 }, { at: '2026-11-16T09:00:30Z', queue_depth: 6, events_per_second: 2 }] }
     case '/tasks/task-1':
@@ -91,6 +91,8 @@ function usual(path: string): unknown {
   }
 }
 
+const DISK = { path: '/srv/omoi', state: 'full', free_bytes: 0, total_bytes: 1 << 30, full_below_bytes: 1 << 20, low_below_bytes: 10 * (1 << 30) }
+
 describe('the overview', () => {
   test('says in words what the tiles and lines show', async () => {
     show({})
@@ -101,6 +103,12 @@ describe('the overview', () => {
     expect(within(queue).getAllByRole('row')).toHaveLength(3)
     expect(screen.getByRole('figure', { name: /^Events a second 2 all the time/ })).toBeTruthy()
     expect(screen.getByText('No sandbox lives.')).toBeTruthy()
+  })
+
+  test('says that the disk is full, and what follows from it', async () => {
+    show({})
+    expect(await screen.findByText('is full')).toBeTruthy()
+    expect(screen.getByText(/free of .* at \/srv\/omoi; nothing is stored until some space is free/)).toBeTruthy()
   })
 
   test('puts sandboxes first in which something was found, and says what the verdict is made of', async () => {

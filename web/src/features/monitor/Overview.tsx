@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
-import type { MetricPoint, MetricRange } from '../../api/types'
+import type { Disk, MetricPoint, MetricRange } from '../../api/types'
 import { count } from '../../ui/amount'
 import { Chart, type Point } from '../../ui/Chart'
 import { Chips } from '../../ui/Chips'
+import { bytes } from '../../ui/figures'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { Section } from '../../ui/Section'
 import { Ago } from '../../ui/Time'
@@ -76,7 +77,20 @@ function Tiles() {
         {effective(effects)}
         {waiting > 0 && `; ${count(waiting, 'suggestion')} to decide`}
       </Tile>
+      {board.data.disk && <DiskTile disk={board.data.disk} />}
     </ul>
+  )
+}
+
+const DISK_WORDS: Record<Disk['state'], string> = { ok: 'has room', low: 'is low', full: 'is full' }
+
+/** The fullest disk that holds the server's data. */
+function DiskTile({ disk }: { disk: Disk }) {
+  return (
+    <Tile name="Disk" value={DISK_WORDS[disk.state]} isBad={disk.state !== 'ok'}>
+      {bytes(disk.free_bytes)} free of {bytes(disk.total_bytes)} at {disk.path}
+      {disk.state === 'full' && '; nothing is stored until some space is free'}
+    </Tile>
   )
 }
 
@@ -87,14 +101,18 @@ export function effective({ changed, unchanged, unknown }: { changed: number; un
   return unknown > 0 ? `${share}, ${unknown} unclear` : share
 }
 
-type TileProps = { name: string; value: string; isBad: boolean; to: Tab; children: ReactNode }
+type TileProps = { name: string; value: string; isBad: boolean; to?: Tab; children: ReactNode }
 
 function Tile({ name, value, isBad, to, children }: TileProps) {
   return (
     <li className="flex flex-col rounded-lg border border-line bg-surface px-3 py-2">
-      <Link to="/monitor" search={{ tab: to }} className="self-start text-xs text-muted hover:text-accent hover:underline">
-        {name}
-      </Link>
+      {to ? (
+        <Link to="/monitor" search={{ tab: to }} className="self-start text-xs text-muted hover:text-accent hover:underline">
+          {name}
+        </Link>
+      ) : (
+        <span className="self-start text-xs text-muted">{name}</span>
+      )}
       <span className={`text-lg font-semibold tabular-nums ${isBad ? 'text-bad' : ''}`}>{value}</span>
       <span className="text-xs text-muted tabular-nums">{children}</span>
     </li>

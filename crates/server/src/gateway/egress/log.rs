@@ -9,7 +9,7 @@ use std::{
 use omoi_protocol::{EgressDecision, EgressId, SandboxId, egress::EgressRequest};
 use tokio::{sync::mpsc, time::Instant};
 
-use crate::store::{self, Denial, Store};
+use crate::store::{Denial, Store};
 
 /// Lines that wait for the store; whoever has more to log waits with them.
 const QUEUE: usize = 256;
@@ -164,7 +164,7 @@ impl Writer {
         let lines = self.changed.values().cloned().collect();
         match self.store.egress_record(&self.sandbox, lines, self.denials.clone()).await {
             Ok(()) => {}
-            Err(error @ (store::Error::Unavailable(_) | store::Error::Busy)) => {
+            Err(error) if error.may_pass() => {
                 tracing::warn!(%error, sandbox.id = %self.sandbox, "the egress log waits for the store");
                 return false;
             }

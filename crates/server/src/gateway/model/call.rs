@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     http::Watched,
-    store::{EndedCall, Error, NewCall, Opened},
+    store::{EndedCall, NewCall, Opened},
 };
 
 /// How long a call waits for others to give back what they have reserved of the budget.
@@ -236,7 +236,7 @@ async fn book(calls: &Calls, ended: EndedCall) {
     for left in (0..BOOK_TRIES).rev() {
         match calls.store.call_end(ended.clone()).await {
             Ok(_) => break,
-            Err(Error::Unavailable(_) | Error::Busy) if left > 0 => sleep(BOOK_AGAIN).await,
+            Err(error) if error.may_pass() && left > 0 => sleep(BOOK_AGAIN).await,
             Err(error) => {
                 tracing::error!(%error, call.id = %id, "model call {id} could not be booked; it will count as lost");
                 break;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use omoi_protocol::monitor::{BaselineRow, Dashboard};
+use omoi_protocol::monitor::{BaselineRow, Dashboard, Disk};
 
 use super::{
     super::{Error, Store, value::params},
     anomaly,
 };
+use crate::disk::{FREE_BYTES_LOW, FREE_BYTES_MIN};
 
 /// More of something is as good as this many.
 const COUNT_MAX: usize = 1_000_000;
@@ -19,6 +20,14 @@ impl Store {
     pub async fn monitor_dashboard(&self) -> Result<Dashboard, Error> {
         let now = self.monitor_history(1).await?.pop();
         let last = self.analysis_list(None, None, 1).await?.into_iter().next();
+        let disk = self.disk().await.map(|(path, room)| Disk {
+            path: path.display().to_string(),
+            state: room.state(self.ground.has_failed()),
+            free_bytes: room.free_bytes,
+            total_bytes: room.total_bytes,
+            full_below_bytes: FREE_BYTES_MIN,
+            low_below_bytes: FREE_BYTES_LOW,
+        });
         let baselines = self.monitor_baselines().await?;
         self.read(async move |tx| {
             let of = "(SELECT count(*) FROM (SELECT 1 FROM tasks WHERE status";
@@ -61,6 +70,7 @@ impl Store {
                 system_status: last.as_ref().map(|last| last.system_status),
                 now: now.clone(),
                 baselines: usual.collect(),
+                disk: disk.clone(),
             })
         })
         .await

@@ -1,0 +1,194 @@
+//! The data directory: who may look into it. It holds the database, repositories and what sandboxes wrote, so only its
+//! owner may, whatever the umask of the server and whoever made the directory. Its files have mode 0600, the directories
+//! in it 0700; what is deeper is shut off by those.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use crate::{config::Config, store::Store};
+
+/// What others than the owner may do.
+const OTHERS: u32 = 0o077;
+/// Set on directories that belong to all users, such as `/tmp`.
+const STICKY: u32 = 0o1000;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the data directory {path} cannot be used: {source}")]
+    Unusable { path: String, source: io::Error },
+    #[error("{}", .0.describe())]
+    Open(Open),
+}
+
+impl Error {
+    pub fn unusable(path: &Path, source: io::Error) -> Self {
+        Self::Unusable { path: path.display().to_string(), source }
+    }
+}
+
+/// A file or directory that other users can read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    pub path: PathBuf,
+    pub mode: u32,
+    /// The user that owns it.
+    pub owner: u32,
+    wanted: u32,
+}
+
+impl Open {
+    /// What an administrator has to run.
+    pub fn fix(&self) -> String {
+        if self.mode & STICKY != 0 {
+            return "choose a directory of its own with --data-dir".to_owned();
+        }
+        format!("run as its owner or root: chmod {:o} {}", self.wanted, self.path.display())
+    }
+
+    pub fn describe(&self) -> String {
+        let Self { path, mode, owner, .. } = self;
+        format!(
+            "other users can read {} (mode {mode:04o}, owned by user {owner}) and this user cannot change that; {}",
+            path.display(),
+            self.fix()
+        )
+    }
+
+    /// Whether this user may and should tighten it.
+    pub fn can_be_tightened(&self) -> bool {
+        let own = rustix::process::geteuid();
+        self.mode & STICKY == 0 && (own.is_root() || own.as_raw() == self.owner)
+    }
+}
+
+/// Makes the data directory where there is none, and takes from others than its owner what they may do in one that is
+/// there. Refuses one where that is not possible.
+pub fn make(config: &Config) -> Result<(), Error> {
+    let path = &config.data_dir;
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| Error::unusable(path, source))?;
+    for open in open_to_others(config).map_err(|source| Error::unusable(path, source))? {
+        if !open.can_be_tightened() {
+            return Err(Error::Open(open));
+        }
+        match fs::set_permissions(&open.path, fs::Permissions::from_mode(open.wanted)) {
+            Ok(()) => tracing::info!(
+                "changed the mode of {} from {:04o} to {:04o}: other users could read it",
+                open.path.display(),
+                open.mode,
+                open.wanted
+            ),
+            // A file of SQLite's may be gone by now.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::warn!(%error, "the mode of {} cannot be changed", open.path.display());
+                return Err(Error::Open(open));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The data directory, what is directly in it, and the database's files, as far as others than the owner may read, write
+/// or enter them.
+pub fn open_to_others(config: &Config) -> io::Result<Vec<Open>> {
+    let mut found = Vec::new();
+    if !config.data_dir.is_dir() {
+        return Ok(found);
+    }
+    // It may be named by a link.
+    found.extend(if_open(&fs::canonicalize(&config.data_dir)?)?);
+    for entry in fs::read_dir(&config.data_dir)? {
+        found.extend(if_open(&entry?.path())?);
+    }
+    // It may be elsewhere.
+    for path in database_files(config) {
+        if path.parent() != Some(&config.data_dir) {
+            found.extend(if_open(&path)?);
+        }
+    }
+    Ok(found)
+}
+
+fn database_files(config: &Config) -> Vec<PathBuf> {
+    let Some(path) = Store::file(config) else { return Vec::new() };
+    let beside = |ending: &str| {
+        let mut name = path.clone().into_os_string();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    vec![beside(""), beside("-wal"), beside("-shm")]
+}
+
+/// Links, sockets and the like are left alone.
+fn if_open(path: &Path) -> io::Result<Option<Open>> {
+    let meta = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?,
+    };
+    let mode = meta.mode() & 0o7777;
+    if mode & OTHERS == 0 || !(meta.is_dir() || meta.is_file()) {
+        return Ok(None);
+    }
+    let wanted = mode & 0o700 | if meta.is_dir() { 0o700 } else { 0o600 };
+    Ok(Some(Open { path: path.to_owned(), mode, owner: meta.uid(), wanted }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DatabaseUrl;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o7777
+    }
+
+    fn set(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_others_could_read_is_tightened_with_all_that_is_directly_in_it() {
+        let outside = tempfile::tempdir().unwrap();
+        let dir = outside.path().join("data");
+        let elsewhere = outside.path().join("elsewhere.db");
+        fs::create_dir_all(dir.join("mirrors")).unwrap();
+        for file in [dir.join("omoi.db"), dir.join("omoi.db-wal"), elsewhere.clone()] {
+            fs::write(&file, "").unwrap();
+            set(&file, 0o644);
+        }
+        std::os::unix::fs::symlink("/etc/passwd", dir.join("link")).unwrap();
+        set(&dir, 0o755);
+        set(&dir.join("mirrors"), 0o775);
+        let mut config = Config { data_dir: dir.clone(), ..Config::default() };
+        config.database.url = DatabaseUrl::Sqlite(elsewhere.clone());
+        assert_eq!(open_to_others(&config).unwrap().len(), 5);
+        make(&config).unwrap();
+        assert_eq!(open_to_others(&config).unwrap(), []);
+        let expected = [(dir.clone(), 0o700), (dir.join("mirrors"), 0o700), (dir.join("omoi.db"), 0o600)];
+        for (path, wanted) in expected.into_iter().chain([(elsewhere, 0o600)]) {
+            assert_eq!(mode(&path), wanted, "{}", path.display());
+        }
+        assert_eq!(mode(Path::new("/etc/passwd")), 0o644, "a link is not followed");
+    }
+
+    #[test]
+    fn a_directory_that_all_users_share_is_refused_and_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        set(dir.path(), 0o1777);
+        let config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        let refused = make(&config).unwrap_err().to_string();
+        assert!(refused.contains("mode 1777") && refused.contains("--data-dir"), "{refused}");
+        assert_eq!(mode(dir.path()), 0o1777);
+    }
+
+    #[test]
+    fn one_that_belongs_to_somebody_else_comes_with_the_command_to_run() {
+        let open = Open { path: "/srv/omoi".into(), mode: 0o755, owner: 4242, wanted: 0o700 };
+        let text = open.describe();
+        assert!(text.contains("user 4242") && text.ends_with("chmod 700 /srv/omoi"), "{text}");
+    }
+}
