@@ -59,4 +59,21 @@ pub struct AuditVerdict {
     pub entries: i64,
     /// The first line whose hash does not fit, if any.
     pub broken_at: Option<i64>,
+    /// A head that was recorded outside the database and that the trail does not hold. With more entries than the trail has,
+    /// its last entries were deleted or an older backup was restored; otherwise they were written anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_off: Option<AuditHead>,
+}
+
+/// The last entry of an audit trail at some time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AuditHead {
+    /// How many entries there were.
+    pub entries: i64,
+    /// The hash of the last.
+    pub hash: String,
+    /// When the last was written.
+    #[serde(default)]
+    pub recorded_at: Option<Timestamp>,
 }

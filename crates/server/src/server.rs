@@ -122,6 +122,7 @@ impl Server {
             }
             Loops::new(config, parts, &bus, &usual, calls, tracker.clone()).start(&tracker, &stop);
         }
+        store.audit_look_at_head().await?;
         // Shown once: so it is made last, when nothing else can fail.
         let first_token = store.token_create_first().await?.map(|created| created.secret);
         let listen = Listen {

@@ -25,6 +25,8 @@ const COMMANDS: &[&str] = &[
     "audit",
     "audit verify",
     "audit list",
+    "audit export",
+    "audit accept",
     "project",
     "project add",
     "project create",
@@ -295,6 +297,33 @@ fn a_bad_verdict_is_one_also_when_nobody_reads_on() {
         let said = unread(verb);
         assert!(said.code == 1 && said.stderr.contains(words), "{verb:?}: {said:?}");
     }
+}
+
+#[test]
+fn an_audit_trail_that_was_cut_off_is_told_in_plain_words_with_what_to_do() {
+    let dir = Dir::new();
+    let omoi = |verb: &[&str]| run(&dir, &[verb, &["--data-dir", "data"]].concat());
+    for _ in 0..3 {
+        omoi(&["token", "create", "--role", "viewer"]).ok();
+    }
+    assert!(omoi(&["audit", "verify"]).ok().contains("Audit log verified: 3 entries, unaltered"));
+    assert_eq!(omoi(&["audit", "export"]).ok().lines().count(), 3);
+    std::fs::write(dir.path().join("head"), omoi(&["audit", "export", "--head"]).ok()).unwrap();
+    omoi(&["audit", "verify", "--head", "head"]).ok();
+    rusqlite::Connection::open(dir.path().join("data/omoi.db"))
+        .unwrap()
+        .execute("DELETE FROM audit WHERE n > 1", ())
+        .unwrap();
+    let said = omoi(&["audit", "verify"]);
+    assert!(
+        said.code == 1 && said.stdout.contains("cut off: 1 entries, but entry 3 was recorded at"),
+        "{said:?}"
+    );
+    assert!(said.stderr.contains("omoi audit accept") && said.stderr.contains("backup"), "{said:?}");
+    omoi(&["audit", "accept"]).ok();
+    omoi(&["audit", "verify"]).ok();
+    let said = omoi(&["audit", "verify", "--head", "head"]);
+    assert!(said.code == 1 && said.stdout.contains("cut off: 2 entries, but entry 3"), "{said:?}");
 }
 
 /// A migration cannot be taken back, so nobody runs one by looking.

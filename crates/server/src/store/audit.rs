@@ -1,9 +1,9 @@
 //! The audit trail: who did what. Each line carries the hash of the one before it, so that a line cannot be changed,
-//! taken out or put in without all later ones giving it away.
+//! taken out or put in without all later ones giving it away. That the last ones were not deleted, `head.rs` shows.
 
 use jiff::Timestamp;
-use omoi_protocol::token::{AuditEntry, AuditVerdict};
-use serde_json::Value as Json;
+use omoi_protocol::token::{AuditEntry, AuditHead, AuditVerdict};
+use serde_json::{Value as Json, json};
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -55,6 +55,7 @@ pub(super) async fn flush(tx: &mut Tx) -> Result<(), Error> {
         .await?;
         prev = hash;
     }
+    tx.audit_head = Some(AuditHead { entries: n, hash: prev, recorded_at: Some(tx.now) });
     Ok(())
 }
 
@@ -101,9 +102,12 @@ impl Store {
         .await
     }
 
-    /// Follows the chain from its first line.
-    pub async fn audit_verify(&self) -> Result<AuditVerdict, Error> {
-        let mut verdict = AuditVerdict { entries: 0, broken_at: None };
+    /// Follows the chain from its first line. The trail also has to hold the head that this machine has recorded, and the
+    /// one that was kept elsewhere, if one is named.
+    pub async fn audit_verify(&self, kept: Option<AuditHead>) -> Result<AuditVerdict, Error> {
+        // Read first: the trail may grow meanwhile, and the head with it.
+        let heads: Vec<AuditHead> = [kept, self.head.read()].into_iter().flatten().collect();
+        let mut verdict = AuditVerdict { entries: 0, broken_at: None, cut_off: None };
         let mut prev = String::new();
         loop {
             let after = verdict.entries;
@@ -118,6 +122,8 @@ impl Store {
                 })
                 .await?;
             if page.is_empty() {
+                let missing = heads.into_iter().find(|head| head.entries > verdict.entries);
+                verdict.cut_off = verdict.cut_off.or(missing);
                 return Ok(verdict);
             }
             for (entry, detail) in page {
@@ -130,9 +136,53 @@ impl Store {
                     return Ok(verdict);
                 }
                 verdict.entries = entry.n;
+                let mut replaced =
+                    heads.iter().filter(|head| head.entries == entry.n && head.hash != entry.hash);
+                verdict.cut_off = verdict.cut_off.or_else(|| replaced.next().cloned());
                 prev = entry.hash;
             }
         }
+    }
+}
+
+impl Store {
+    /// The last entry of the trail, to be kept where nobody who can write to the database can change it.
+    pub async fn audit_head(&self) -> Result<AuditHead, Error> {
+        let none = AuditHead { entries: 0, hash: String::new(), recorded_at: None };
+        Ok(self.audit_list(AuditFilter::default(), None, 1).await?.pop().map_or(none, |last| AuditHead {
+            entries: last.n,
+            hash: last.hash,
+            recorded_at: Some(last.at),
+        }))
+    }
+
+    /// Records the head of a trail that has none on this machine yet, as after an upgrade, and logs an error when the trail
+    /// does not hold the one that was recorded.
+    pub async fn audit_look_at_head(&self) -> Result<(), Error> {
+        let file = self.head.clone();
+        if !self.read(async move |tx| file.is_held(tx).await).await? {
+            return Ok(());
+        }
+        let head = self.audit_head().await?;
+        if head.entries > 0 {
+            self.head.advance(&head);
+        }
+        Ok(())
+    }
+
+    /// Goes on with the trail as it is, after a backup was restored. What was recorded before is put aside, and an entry
+    /// says who accepted it.
+    pub async fn audit_accept(&self, actor: &str) -> Result<AuditHead, Error> {
+        let found = self.audit_head().await?;
+        let before = self.head.put_aside().map_err(|error| Error::Io(error.to_string()))?;
+        let actor = actor.to_owned();
+        let detail = json!({ "recorded": before, "found": found });
+        self.write(async move |tx| {
+            tx.record(&actor, "audit.accept", "audit", "trail", detail.clone());
+            Ok(())
+        })
+        .await?;
+        self.audit_head().await
     }
 }
 

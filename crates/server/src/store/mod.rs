@@ -34,6 +34,7 @@ mod footprint;
 mod graph;
 mod ground;
 mod guardian;
+mod head;
 mod job;
 mod keep;
 mod mark;
@@ -122,6 +123,7 @@ use crate::{
 };
 use event::Append;
 use ground::Ground;
+use head::HeadFile;
 use job::{Closure, Job};
 use postgres::Address;
 use queue::{Queue, Work};
@@ -142,6 +144,7 @@ pub struct Store {
     reads: mpsc::Sender<Box<dyn Job>>,
     place: Place,
     ground: Arc<Ground>,
+    head: Arc<HeadFile>,
     /// How long an answer is waited for.
     patience: Duration,
 }
@@ -179,7 +182,8 @@ impl Store {
         let (place, rules) = (Place::new(config)?, Arc::new(Rules::new(config)));
         let (writes, queue) = Queue::new(config.limits.write_queue_max, config.limits.write_queue_bytes_max);
         let ground = Arc::new(Ground::new(&config.data_dir, &place));
-        let writer = Writer { queue, clock: clock.clone(), announce, ground: ground.clone() };
+        let head = Arc::new(HeadFile::new(&config.data_dir));
+        let writer = Writer { queue, clock: clock.clone(), announce, ground: ground.clone(), head };
         thread::start_writer(&place, rules.clone(), writer).await?;
         Self::serve(config, place, ground, &rules, &clock, writes)
     }
@@ -204,7 +208,8 @@ impl Store {
     ) -> Result<Self, Error> {
         let (reads, queue) = mpsc::channel(config.limits.write_queue_max);
         thread::start_readers(&place, rules, clock, queue, config.database.pool_size)?;
-        Ok(Self { writes, reads, place, ground, patience: config.limits.request_timeout })
+        let head = Arc::new(HeadFile::new(&config.data_dir));
+        Ok(Self { writes, reads, place, ground, head, patience: config.limits.request_timeout })
     }
 
     /// Where the embedded database is, unless another is configured.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use omoi_protocol::token::AuditHead;
 use serde_json::Value as Json;
 
 use super::{
@@ -29,6 +30,8 @@ pub struct Tx {
     pub(super) now: Timestamp,
     pub(super) rows: Vec<Entry>,
     pub(super) audit: Vec<audit::Line>,
+    /// The last line of the audit trail that this transaction has added.
+    pub(super) audit_head: Option<AuditHead>,
     pub(super) writes: u64,
     pub(super) memory: Memory,
     pub(super) offers: Option<Offers>,
@@ -48,6 +51,7 @@ impl Tx {
             now: Timestamp::UNIX_EPOCH,
             rows: Vec::new(),
             audit: Vec::new(),
+            audit_head: None,
             writes: 0,
             memory: Memory::default(),
             offers: None,
@@ -193,6 +197,7 @@ impl Tx {
         self.now = now;
         self.rows.clear();
         self.audit.clear();
+        self.audit_head = None;
         self.writes = 0;
         self.trusted = None;
         match &mut self.conn {

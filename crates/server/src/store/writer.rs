@@ -11,6 +11,7 @@ use super::{
     Announce, Error, Tx,
     event::{self, Append},
     ground::Ground,
+    head::HeadFile,
     job::Ran,
     queue::{Item, Work},
     rescue,
@@ -29,6 +30,7 @@ pub(super) struct Writer {
     pub clock: Clock,
     pub announce: Announce,
     pub ground: Arc<Ground>,
+    pub head: Arc<HeadFile>,
 }
 
 /// Why a batch was undone.
@@ -154,10 +156,14 @@ impl Writer {
                 Ran::Fault(fault) => return Err(fault.into()),
             }
         }
+        let goes_on = tx.audit.is_empty() || self.head.is_held(tx).await?;
         let rows = tx.commit().await?;
         // Not acknowledged before it is certain that others can read it.
         self.in_place(tx)?;
         self.ground.note_written();
+        if let Some(head) = tx.audit_head.take().filter(|_| goes_on) {
+            self.head.advance(&head);
+        }
         for append in appends {
             append.place(&rows);
         }
@@ -210,8 +216,9 @@ mod tests {
         let (queue, waiting) = Queue::new(100, 256 << 20);
         let place = Place::Sqlite { path: "/nowhere/omoi.db".into(), synchronous: SqliteSynchronous::Full };
         let ground = Arc::new(Ground::new("/nowhere".as_ref(), &place));
+        let head = Arc::new(HeadFile::new("/nowhere".as_ref()));
         let mut writer =
-            Writer { queue: waiting, clock: Clock::Real, announce: Box::new(|_| {}), ground };
+            Writer { queue: waiting, clock: Clock::Real, announce: Box::new(|_| {}), ground, head };
         for n in 0..10 {
             let events =
                 serde_json::json!([{ "event_type": "a", "event_data": { "text": "x".repeat(6 << 20) } }]);

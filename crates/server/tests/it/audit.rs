@@ -1,11 +1,12 @@
 //! The audit trail: every deed of a person leaves a line, and no line can be touched unseen.
 
 use futures_util::{StreamExt, stream};
+use omoi_protocol::token::AuditHead;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    app::App,
+    app::{App, On},
     on_both,
     work::{SECOND, text, time},
 };
@@ -187,4 +188,109 @@ on_both! {
         app.sql("UPDATE audit SET actor = 'x' WHERE n = 1077").await;
         assert_eq!(app.verdict().await, json!({ "entries": 1_076, "broken_at": 1_077 }));
     }
+}
+
+/// The trail was cut off at its end, which no chain of hashes shows.
+impl App {
+    async fn cut_off(&self) -> (i64, Value) {
+        let verdict = self.verdict().await;
+        assert_eq!(verdict["broken_at"], Value::Null, "{verdict}");
+        (verdict["entries"].as_i64().unwrap(), verdict["cut_off"]["entries"].clone())
+    }
+}
+
+on_both! {
+    async fn a_trail_that_was_cut_off_at_its_end_is_found(app: App) {
+        app.lines(60).await;
+        app.sql("CREATE TABLE kept AS SELECT * FROM audit").await;
+        for (cut, entries) in [("n = 60", 59), ("n > 10", 10), ("n > 0", 0)] {
+            app.sql(&format!("DELETE FROM audit WHERE {cut}")).await;
+            assert_eq!(app.cut_off().await, (entries, json!(60)), "{cut}");
+            app.sql("DELETE FROM audit; INSERT INTO audit SELECT * FROM kept").await;
+            assert_eq!(app.cut_off().await, (60, Value::Null), "{cut}");
+        }
+    }
+
+    async fn lines_that_are_written_after_a_cut_do_not_hide_it(app: App) {
+        app.lines(8).await;
+        app.sql("DELETE FROM audit WHERE n > 5").await;
+        for entries in 6..=10 {
+            app.project(&format!("after {entries}")).await;
+            assert_eq!(app.cut_off().await, (entries, json!(8)));
+        }
+    }
+
+    async fn a_restart_neither_hides_a_cut_nor_sees_one_where_there_is_none(app: App) {
+        let mut app = app;
+        app.lines(8).await;
+        app.restart().await;
+        assert_eq!(app.cut_off().await, (8, Value::Null));
+        app.stop().await;
+        app.sql("DELETE FROM audit WHERE n > 5").await;
+        app.start_again().await;
+        assert_eq!(app.cut_off().await, (5, json!(8)));
+    }
+
+    async fn a_head_that_a_crash_has_left_behind_raises_no_alarm(app: App) {
+        app.lines(5).await;
+        let file = app.config.data_dir.join("audit.head");
+        let older = std::fs::read(&file).unwrap();
+        app.project("later").await;
+        std::fs::write(&file, older).unwrap();
+        assert_eq!(app.cut_off().await, (6, Value::Null));
+        app.project("later still").await;
+        assert_eq!(app.cut_off().await, (7, Value::Null));
+        app.sql("DELETE FROM audit WHERE n = 7").await;
+        assert_eq!(app.cut_off().await, (6, json!(7)));
+    }
+
+    async fn a_trail_without_a_recorded_head_gets_one_at_the_next_start(app: App) {
+        let mut app = app;
+        app.lines(5).await;
+        app.stop().await;
+        std::fs::remove_file(app.config.data_dir.join("audit.head")).unwrap();
+        app.start_again().await;
+        app.sql("DELETE FROM audit WHERE n = 5").await;
+        assert_eq!(app.cut_off().await, (4, json!(5)));
+    }
+
+    async fn a_head_that_was_kept_elsewhere_must_be_in_the_trail(app: App) {
+        app.lines(5).await;
+        let head = app.store().audit_head().await.unwrap();
+        assert_eq!(head.entries, 5);
+        app.project("later").await;
+        let found = async |kept| app.store().audit_verify(Some(kept)).await.unwrap().cut_off;
+        assert_eq!(found(head.clone()).await, None);
+        let other = AuditHead { hash: "0".repeat(64), ..head.clone() };
+        assert_eq!(found(other.clone()).await, Some(other));
+        let later = AuditHead { entries: 7, ..head };
+        assert_eq!(found(later.clone()).await, Some(later));
+    }
+
+    async fn a_restored_backup_is_accepted_once_and_an_entry_says_so(app: App) {
+        app.lines(8).await;
+        app.sql("DELETE FROM audit WHERE n > 5").await;
+        assert_eq!(app.cut_off().await, (5, json!(8)));
+        app.store().audit_accept("ada").await.unwrap();
+        assert_eq!(app.cut_off().await, (6, Value::Null));
+        let line = app.newest_line().await;
+        assert_eq!((&line["actor"], &line["action"]), (&json!("ada"), &json!("audit.accept")));
+        assert_eq!((&line["detail"]["recorded"]["entries"], &line["detail"]["found"]["entries"]), (&json!(8), &json!(5)));
+        app.sql("DELETE FROM audit WHERE n = 6").await;
+        assert_eq!(app.cut_off().await, (5, json!(6)), "and the trail is guarded again");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_several_servers_records_the_head_it_has_seen() {
+    let app = App::start(On::Postgres).await;
+    let other = app.beside().await;
+    app.lines(3).await;
+    other.project("from the other").await;
+    app.project("from the first").await;
+    for server in [&app, &other] {
+        assert_eq!(server.cut_off().await, (5, Value::Null));
+    }
+    app.sql("DELETE FROM audit WHERE n > 3").await;
+    assert_eq!((app.cut_off().await, other.cut_off().await), ((3, json!(5)), (3, json!(4))));
 }

@@ -43,7 +43,13 @@ describe('the audit trail', () => {
     brokenAt = 5
     showPage(Host, 'admin')
     expect((await screen.findByText(/^Line 5 does not fit/)).textContent).toContain('changed, taken out or put in')
-    expect(verdictWords(1, null)).toBe('The one line fits: nobody has changed it.')
+    expect(verdictWords({ entries: 1, broken_at: null })).toBe('The one line fits: nobody has changed it.')
+  })
+
+  test('says in words that the trail was cut off or rewritten', () => {
+    const head = { entries: 87, hash: 'ff', recorded_at: '2026-11-16T09:00:00Z' }
+    expect(verdictWords({ entries: 37, cut_off: head })).toBe('The trail is cut off: 37 lines, but line 87 was recorded at 2026-11-16T09:00:00Z.')
+    expect(verdictWords({ entries: 90, cut_off: head })).toContain('The trail was rewritten: line 87 is not the one')
   })
 
   test('is narrowed by form and by click, in the address', async () => {

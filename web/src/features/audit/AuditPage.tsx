@@ -3,7 +3,7 @@ import { Link } from '@tanstack/react-router'
 import { ShieldAlert, ShieldCheck } from 'lucide-react'
 import { useState, type FormEvent } from 'react'
 import { Problem } from '../../api/problem'
-import type { AuditEntry } from '../../api/types'
+import type { AuditEntry, AuditVerdict } from '../../api/types'
 import { Button } from '../../ui/Button'
 import { More } from '../../ui/More'
 import { Page } from '../../ui/Page'
@@ -67,7 +67,7 @@ export function AuditPage({ search, onSearch }: Props) {
 function Verdict() {
   const verdict = useQuery(auditVerdict())
   if (verdict.error) return <ErrorPanel error={verdict.error} onRetry={() => void verdict.refetch()} />
-  const isBroken = typeof verdict.data?.broken_at === 'number'
+  const isBroken = typeof verdict.data?.broken_at === 'number' || Boolean(verdict.data?.cut_off)
   const Icon = isBroken ? ShieldAlert : ShieldCheck
   return (
     <div
@@ -77,7 +77,7 @@ function Verdict() {
       {verdict.data ? (
         <>
           <Icon size={14} aria-hidden />
-          <span>{verdictWords(verdict.data.entries, verdict.data.broken_at)}</span>
+          <span>{verdictWords(verdict.data)}</span>
           <span className="text-xs text-muted">checked at {clockSeconds(new Date(verdict.dataUpdatedAt))}</span>
         </>
       ) : (
@@ -91,9 +91,15 @@ function Verdict() {
   )
 }
 
-export function verdictWords(entries: number, brokenAt: number | null | undefined): string {
-  if (typeof brokenAt === 'number') {
-    return `Line ${brokenAt} does not fit those before it: from there on, lines were changed, taken out or put in. The ${entries} before it fit.`
+export function verdictWords({ entries, broken_at, cut_off }: AuditVerdict): string {
+  if (typeof broken_at === 'number') {
+    return `Line ${broken_at} does not fit those before it: from there on, lines were changed, taken out or put in. The ${entries} before it fit.`
+  }
+  if (cut_off) {
+    const at = cut_off.recorded_at ? ` at ${cut_off.recorded_at}` : ''
+    return cut_off.entries > entries
+      ? `The trail is cut off: ${entries} lines, but line ${cut_off.entries} was recorded${at}.`
+      : `The trail was rewritten: line ${cut_off.entries} is not the one that was recorded${at}.`
   }
   return entries === 1 ? 'The one line fits: nobody has changed it.' : `All ${entries} lines fit: nobody has changed, taken out or put in any.`
 }
