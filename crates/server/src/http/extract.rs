@@ -1,7 +1,7 @@
 //! What comes in, parsed at the door: path, query and JSON, each refused with a problem that names what is wrong.
 
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody},
     extract::{FromRequest, FromRequestParts, Request},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
@@ -55,13 +55,16 @@ impl<T: DeserializeOwned + Valid> FromRequest<Api> for Json<T> {
     }
 }
 
+/// An empty body is an empty object: where all fields are optional, the body may be left out.
+const EMPTY: Bytes = Bytes::from_static(b"{}");
+
 /// The same of a body that may be no larger than this.
 pub async fn json_within<T: DeserializeOwned + Valid>(
     api: &Api,
     request: Request,
     limit: usize,
 ) -> ApiResult<T> {
-    let value: T = parse(&json_bytes(api, request, limit).await?)?;
+    let value: T = parse(&json_bytes(api, request, limit).await?.unwrap_or(EMPTY))?;
     value.check().map_err(|invalid| ApiError::invalid("validation_failed", invalid))?;
     Ok(value)
 }
@@ -77,16 +80,23 @@ impl FromRequest<Api> for JsonBytes {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        json_bytes(api, request, api.limits.body_bytes_max).await.map(Self)
+        json_bytes(api, request, api.limits.body_bytes_max).await.map(|bytes| Self(bytes.unwrap_or_default()))
     }
 }
 
-async fn json_bytes(api: &Api, request: Request, limit: usize) -> ApiResult<Bytes> {
+/// The bytes of a JSON body, or none if it is empty.
+async fn json_bytes(api: &Api, request: Request, limit: usize) -> ApiResult<Option<Bytes>> {
     let (parts, body) = request.into_parts();
-    says_json(&parts.headers)?;
+    // What an empty body is said to be does not matter: some clients name a form where they send nothing.
+    if !body.is_end_stream() {
+        says_json(&parts.headers)?;
+    }
     let bytes = read_within(api, &parts.headers, body, limit).await?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
     scan(&bytes, api.limits.json_depth_max)?;
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 fn says_json(headers: &HeaderMap) -> ApiResult<()> {

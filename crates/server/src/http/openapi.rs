@@ -1,6 +1,6 @@
 //! The OpenAPI document, made from the code.
 
-use std::sync::OnceLock;
+use std::{collections::BTreeSet, sync::OnceLock};
 
 use axum::{
     http::header,
@@ -10,7 +10,7 @@ use omoi_protocol::problem::{CONTENT_TYPE, Problem};
 use utoipa::{
     OpenApi, PartialSchema, ToSchema,
     openapi::{
-        ContentBuilder, Ref, RefOr, ResponseBuilder,
+        Content, ContentBuilder, OpenApi as Api, Ref, RefOr, Required, ResponseBuilder, Schema,
         path::Operation,
         security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme},
     },
@@ -60,14 +60,40 @@ pub fn openapi_json() -> String {
         "Of a browser that is signed in; changes need the header `X-Omoi-Csrf: 1` as well",
     );
     components.add_security_scheme("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie)));
+    let optional = all_optional(&api);
     for item in api.paths.paths.values_mut() {
         item.get.iter_mut().for_each(|operation| finish(operation, Changes::Nothing));
         let changing = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-        changing.into_iter().flatten().for_each(|operation| finish(operation, Changes::Something));
+        for operation in changing.into_iter().flatten() {
+            relax(operation, &optional);
+            finish(operation, Changes::Something);
+        }
     }
     let mut text = api.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// The types of bodies without a required field.
+fn all_optional(api: &Api) -> BTreeSet<String> {
+    let schemas = api.components.iter().flat_map(|components| &components.schemas);
+    let optional = schemas.filter(|(_, schema)| match schema {
+        RefOr::T(Schema::Object(object)) => object.required.is_empty() && !object.properties.is_empty(),
+        _ => false,
+    });
+    optional.map(|(name, _)| format!("#/components/schemas/{name}")).collect()
+}
+
+/// Such a body may be left out.
+fn relax(operation: &mut Operation, optional: &BTreeSet<String>) {
+    let Some(RefOr::T(body)) = &mut operation.request_body else { return };
+    let is_optional = body.content.values().any(|content| match content {
+        RefOr::T(Content { schema: Some(RefOr::Ref(to)), .. }) => optional.contains(&to.ref_location),
+        _ => false,
+    });
+    if is_optional {
+        body.required = Some(Required::False);
+    }
 }
 
 /// Whether an operation changes what is stored.
