@@ -266,7 +266,7 @@ on_both! {
     async fn a_stream_ends_with_its_session_and_does_not_keep_it_alive(app: App) {
         let cookie = app.signed_in(&app.token).await;
         let mut viewer = app.watch_by_cookie(&cookie, &app.base).await.unwrap_or_else(|status| panic!("{status}"));
-        viewer.sign("hello").await;
+        viewer.sign("ping").await;
         viewer.sign("ping").await;
         app.advance(12 * HOUR).await;
         assert_eq!(viewer.hear_last().await, Said::Closed(4401));

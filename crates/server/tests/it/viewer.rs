@@ -114,7 +114,7 @@ impl Viewer {
     pub async fn next(&mut self) -> Value {
         loop {
             match self.hear().await {
-                Said::Json(sign) if sign["type"] == "hello" || sign["type"] == "ping" => {}
+                Said::Json(sign) if sign["type"] == "ping" => {}
                 Said::Json(said) => return said,
                 ended => panic!("the stream has ended: {ended:?}"),
             }

@@ -129,8 +129,8 @@ async fn stream_events(
 
 /// Follow events on a WebSocket
 ///
-/// Text frames, one event each. The first is `{"type":"hello","position":N}`, where the stream begins; `{"type":"ping","position":N}`
-/// says how far it has come. `{"type":"subscribe", …}` changes the filters.
+/// Text frames, one event each. `{"type":"ping","position":N}` says how far the stream has come: the first frame is one, and says
+/// where the stream begins. `{"type":"subscribe", …}` changes the filters.
 #[utoipa::path(get, path = "/api/v1/ws/events", params(LiveQuery, Named), responses((status = 101)), tag = "live")]
 async fn ws_events(
     State(api): State<Api>,

@@ -123,7 +123,8 @@ impl Watch {
     pub async fn run(mut self, socket: WebSocket) {
         let (mut out, mut from) = socket.split();
         let mut ping = self.pings();
-        let mut messages = vec![sign(&LiveSign::Hello { position: self.viewer.position() })];
+        // Pages of the earlier system take every frame for an event but a ping, so their first frame is one.
+        let mut messages = vec![sign(&LiveSign::Ping { position: self.viewer.position() })];
         let goodbye = loop {
             let sent = timeout(self.api.live.viewer_stall_timeout, async {
                 for message in messages {
