@@ -1,0 +1,63 @@
+//! The encodings in which a secret may appear.
+
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
+};
+
+/// The characters of a base64 text that depend on `bytes` alone, when `before` other bytes are encoded ahead of them.
+pub fn base64_core(bytes: &[u8], before: usize, engine: &impl Engine) -> Vec<u8> {
+    let mut padded = vec![0; before];
+    padded.extend_from_slice(bytes);
+    let text = engine.encode(&padded).into_bytes();
+    let first = (before * 8).div_ceil(6);
+    let end = padded.len() * 8 / 6;
+    text[first.min(end)..end].to_vec()
+}
+
+/// Every form of a secret, without repetition. Percent-encoding and JSON escapes are undone before the search.
+pub fn all(secret: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = vec![secret.to_vec(), hex(secret, false), hex(secret, true), json(secret)];
+    for before in 0..3 {
+        forms.push(base64_core(secret, before, &STANDARD_NO_PAD));
+        forms.push(base64_core(secret, before, &URL_SAFE_NO_PAD));
+    }
+    forms.sort();
+    forms.dedup();
+    forms
+}
+
+pub fn hex(bytes: &[u8], upper: bool) -> Vec<u8> {
+    let digits = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    bytes.iter().flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]).collect()
+}
+
+/// The beginning of a hex text, as programs group its digits.
+pub fn hex_probes(text: &[u8]) -> Vec<Vec<u8>> {
+    let pairs: Vec<&[u8]> = text.chunks(2).take(5).collect();
+    let quads: Vec<&[u8]> = text.chunks(4).take(2).collect();
+    let shifted: Vec<&[u8]> = text[2..].chunks(4).take(2).collect();
+    vec![pairs.concat(), pairs.join(&b' '), quads.join(&b' '), shifted.join(&b' ')]
+}
+
+/// Percent-encoding, of every byte or of the reserved ones alone.
+pub fn percent(bytes: &[u8], upper: bool, every: bool) -> Vec<u8> {
+    let mut text = Vec::new();
+    for byte in bytes {
+        if !every && (byte.is_ascii_alphanumeric() || b"-._~".contains(byte)) {
+            text.push(*byte);
+        } else {
+            text.push(b'%');
+            text.extend(hex(&[*byte], upper));
+        }
+    }
+    text
+}
+
+/// The inside of a JSON string, for JSON that stands inside another text.
+fn json(bytes: &[u8]) -> Vec<u8> {
+    bytes
+        .iter()
+        .flat_map(|byte| if b"\"\\".contains(byte) { vec![b'\\', *byte] } else { vec![*byte] })
+        .collect()
+}

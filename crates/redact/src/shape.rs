@@ -1,0 +1,114 @@
+//! Omoi's own tokens: a prefix that tells whose token it is, and 43 random characters. They are recognised by the
+//! prefix, in clear text and encoded.
+
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::{
+    form::{base64_core, hex, hex_probes},
+    unit::{SEPARATOR, Unit},
+};
+
+const PREFIXES: [&str; 3] = ["omoi_sbx_", "omoi_op_", "omoi_ses_"];
+/// Characters after the prefix: 32 random bytes in base64.
+const RANDOM: usize = 43;
+/// A shorter run after a prefix is a word such as `omoi_op_create`, unless the text was cut off there.
+const RUN_MIN: usize = 16;
+const CUT_RUN_MIN: usize = 8;
+/// After an encoded prefix, which hardly occurs by chance; a next line must be more than a word.
+const ENCODED_RUN_MIN: usize = 4;
+const ENCODED_LINE_MIN: usize = 16;
+
+/// How the prefix is found in a text, and which characters belong to the token behind it.
+pub struct Shape {
+    pub prefix: Vec<u8>,
+    /// The most characters that follow the prefix.
+    pub rest: usize,
+    encoding: Encoding,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Encoding {
+    Plain,
+    Base64,
+    Hex,
+}
+
+/// What follows a prefix.
+pub enum Run {
+    /// A token, with this many characters behind the prefix.
+    Token(usize),
+    /// The text ends before it is certain.
+    Open,
+    Other,
+}
+
+pub fn all() -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for prefix in PREFIXES {
+        let bytes = prefix.as_bytes();
+        shapes.push(Shape { prefix: bytes.to_vec(), rest: RANDOM, encoding: Encoding::Plain });
+        for upper in [false, true] {
+            shapes.push(Shape { prefix: hex(bytes, upper), rest: RANDOM * 2, encoding: Encoding::Hex });
+        }
+        for before in 0..3 {
+            let core = base64_core(bytes, before, &URL_SAFE_NO_PAD);
+            let end = ((before + bytes.len() + RANDOM) * 8).div_ceil(6);
+            let rest = end - (before * 8).div_ceil(6) - core.len();
+            shapes.push(Shape { prefix: core, rest, encoding: Encoding::Base64 });
+        }
+    }
+    shapes
+}
+
+impl Shape {
+    /// Pieces of the prefix that show up even when a line break falls into it.
+    pub fn probes(&self) -> Vec<Vec<u8>> {
+        match self.encoding {
+            Encoding::Plain => vec![self.prefix.clone()],
+            Encoding::Base64 => {
+                vec![self.prefix[..6].to_vec(), self.prefix[self.prefix.len() - 6..].to_vec()]
+            }
+            Encoding::Hex => hex_probes(&self.prefix),
+        }
+    }
+
+    /// Whether the prefix stays readable, so that a reader sees what was masked.
+    pub fn shows_prefix(&self) -> bool {
+        self.encoding == Encoding::Plain
+    }
+
+    /// Judges what stands behind the prefix; `more` says whether further text may still arrive. A line break ends a token
+    /// in clear text: the next line is usually other text.
+    pub fn judge(&self, units: &[Unit], more: bool) -> Run {
+        let is_plain = self.encoding == Encoding::Plain;
+        let belongs = |unit: &&Unit| self.continues(unit.byte) && !(is_plain && unit.is_joined);
+        let run = units.iter().take(self.rest).take_while(belongs).count();
+        let is_cut = units.get(run).is_none_or(|unit| unit.byte == SEPARATOR);
+        if run < self.rest && run == units.len() && more {
+            return Run::Open;
+        }
+        let is_token = match self.encoding {
+            Encoding::Plain => {
+                let is_random = |unit: &Unit| unit.byte.is_ascii_uppercase() || unit.byte.is_ascii_digit();
+                (run >= RUN_MIN || is_cut && run >= CUT_RUN_MIN) && units[..run].iter().any(is_random)
+            }
+            Encoding::Base64 => {
+                let line =
+                    |units: &[Unit]| units.iter().skip(1).take_while(|unit| !unit.is_joined).count() + 1;
+                let begins_here = units.first().is_some_and(|unit| !unit.is_joined);
+                let line_min = if begins_here { ENCODED_RUN_MIN } else { ENCODED_LINE_MIN };
+                line(&units[..run]) >= line_min
+            }
+            Encoding::Hex => run >= ENCODED_RUN_MIN,
+        };
+        if is_token { Run::Token(run) } else { Run::Other }
+    }
+
+    fn continues(&self, byte: u8) -> bool {
+        match self.encoding {
+            Encoding::Plain => byte.is_ascii_alphanumeric() || b"-_".contains(&byte),
+            Encoding::Base64 => byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte),
+            Encoding::Hex => byte.is_ascii_hexdigit(),
+        }
+    }
+}
