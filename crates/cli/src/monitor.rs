@@ -58,6 +58,12 @@ impl Args {
     }
 }
 
+fn not_kept(sandboxes: u64) -> String {
+    format!(
+        "the work of {sandboxes} ended sandboxes; `omoi sandbox list --unkept` shows them, and you decide"
+    )
+}
+
 fn page(dashboard: &Dashboard, style: Style) -> String {
     let mut text = fields([
         (
@@ -82,6 +88,7 @@ fn page(dashboard: &Dashboard, style: Style) -> String {
         ),
         ("critical", Some(dashboard.critical_alerts.to_string())),
         ("disk", dashboard.disk.as_ref().map(disk)),
+        ("not kept", (dashboard.unkept_sandboxes > 0).then(|| not_kept(dashboard.unkept_sandboxes))),
     ]);
     if let Some(point) = &dashboard.now {
         text.push_str(&format!("\nfigures of {}\n", relative(Clock::Real.now(), point.at)));
@@ -160,6 +167,7 @@ mod tests {
             active_locks: 2,
             recent_anomalies: Vec::new(),
             critical_alerts: 0,
+            unkept_sandboxes: 0,
             open_conflicts: 1,
             coherence_score: Some(0.75),
             system_status: Some(omoi_protocol::SystemStatus::Normal),

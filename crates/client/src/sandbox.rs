@@ -21,6 +21,8 @@ pub struct SandboxQuery {
     pub project_id: Option<ProjectId>,
     pub task_id: Option<TaskId>,
     pub live: Option<bool>,
+    /// Only those whose work could not be kept.
+    pub unkept: Option<bool>,
     pub limit: Option<usize>,
     pub cursor: Option<String>,
 }
@@ -50,6 +52,16 @@ impl Client {
 
     pub async fn sandbox_terminate(&self, id: &SandboxId, reason: &Reason) -> Result<Sandbox, Error> {
         self.post(&path(id, "/terminate")).body(reason).repeatable().json().await
+    }
+
+    /// Has the work of an ended sandbox rescued again.
+    pub async fn sandbox_rescue(&self, id: &SandboxId) -> Result<Sandbox, Error> {
+        self.post(&path(id, "/rescue")).json().await
+    }
+
+    /// Discards the work of an ended sandbox that could not be kept.
+    pub async fn sandbox_discard(&self, id: &SandboxId, reason: &Reason) -> Result<Sandbox, Error> {
+        self.post(&path(id, "/discard")).body(reason).json().await
     }
 
     /// Lets what is left of ended ones go, or says which would.

@@ -104,6 +104,9 @@ pub struct Dashboard {
     /// How many of the unacknowledged are critical.
     pub critical_alerts: u64,
     pub open_conflicts: u64,
+    /// Ended sandboxes whose work could not be kept, for which a person has to decide.
+    #[serde(default)]
+    pub unkept_sandboxes: u64,
     pub coherence_score: Option<f64>,
     pub system_status: Option<SystemStatus>,
     /// The newest figures.

@@ -47,6 +47,9 @@ pub struct Sandbox {
     pub kept: Option<Kept>,
     /// What stands in the way of the next step with its place.
     pub place_error: Option<String>,
+    /// How the rescue of its work failed; absent unless the last try failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rescue: Option<Rescue>,
     /// The worst that is found in its work and goes on; absent where nothing is.
     #[serde(default)]
     pub verdict: Option<FindingSeverity>,
@@ -61,6 +64,20 @@ fn aligned() -> f64 {
 
 fn work() -> Stage {
     Stage::Work
+}
+
+/// Tries to keep the work of an ended sandbox that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct Rescue {
+    /// Failed tries since the sandbox ended, or since a person last asked for a rescue.
+    pub tries: i64,
+    /// Why the last try failed.
+    pub error: String,
+    /// When the next try begins; absent when the server has given up and a person decides.
+    pub next_at: Option<Timestamp>,
+    /// What the sandbox takes of the disk, once the server has given up.
+    pub disk_bytes: Option<u64>,
 }
 
 /// What was kept of a sandbox before it was removed.

@@ -105,6 +105,10 @@ words! {
         Wanted = "wanted",
         /// It is there.
         Up = "up",
+        /// Its work could not be kept. Its disk stays until a person has it rescued again or discards it.
+        Unkept = "unkept",
+        /// A person discarded its work; what is left of it is to be removed.
+        Discarded = "discarded",
         /// It has stopped and its work is kept; what is left of it is to be removed.
         Kept = "kept",
         Gone = "gone",
@@ -349,6 +353,8 @@ words! {
         DiskUse = "disk_use",
         /// The disk is nearly full.
         DiskFree = "disk_free",
+        /// Its work could not be kept, and a person discarded it.
+        Discarded = "discarded",
     }
 
     ResultType, "result type" {

@@ -7,7 +7,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// What has just happened. In the order in which a sandbox comes to its end and its task goes on.
+/// What has just happened. Those of `ALL` in the order in which a sandbox comes to its end and its task goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Point {
     /// Dispatch knows which task is next and has written nothing.
@@ -30,9 +30,14 @@ pub enum Point {
     /// And its checkout is free.
     Released,
     Gone,
+    /// A rescue has failed, and that is not stored.
+    RescueFailed,
+    /// Its work could not be kept; that is stored, and nothing else has happened.
+    Unkept,
 }
 
 impl Point {
+    /// What a sandbox passes whose work can be kept.
     pub const ALL: [Self; 12] = [
         Self::Found,
         Self::Ordered,
@@ -48,6 +53,9 @@ impl Point {
         Self::Gone,
     ];
 
+    /// What a sandbox passes besides, whose work cannot be kept.
+    pub const OF_FAILED_RESCUES: [Self; 2] = [Self::RescueFailed, Self::Unkept];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -62,6 +70,8 @@ impl Point {
             Self::Removed => "removed",
             Self::Released => "released",
             Self::Gone => "gone",
+            Self::RescueFailed => "rescue_failed",
+            Self::Unkept => "unkept",
         }
     }
 
@@ -91,7 +101,8 @@ pub fn arm(wish: Option<&str>) {
     #[cfg(debug_assertions)]
     if let Some(wish) = wish {
         let (name, nth) = wish.split_once(':').unwrap_or((wish, "1"));
-        let point = Point::ALL.into_iter().find(|point| point.as_str() == name);
+        let mut all = Point::ALL.into_iter().chain(Point::OF_FAILED_RESCUES);
+        let point = all.find(|point| point.as_str() == name);
         if let (Some(point), Ok(nth)) = (point, nth.parse()) {
             tracing::warn!(wish, "this process dies at {wish}");
             let _ = ARMED.set(Armed { point, left: AtomicUsize::new(nth) });

@@ -229,7 +229,8 @@ async fn gone(client: &Client, id: &SandboxId) -> Result<Sandbox> {
     let give_up = Instant::now() + GONE_MAX;
     loop {
         let sandbox = client.sandbox_get(id).await?;
-        let gone = matches!(sandbox.place, Place::Gone | Place::None) || never_was(&sandbox);
+        let stays = sandbox.place == Place::Unkept;
+        let gone = matches!(sandbox.place, Place::Gone | Place::None) || stays || never_was(&sandbox);
         if gone || Instant::now() > give_up {
             return Ok(sandbox);
         }

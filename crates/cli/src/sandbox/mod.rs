@@ -3,6 +3,7 @@
 mod attach;
 mod compare;
 mod create;
+mod decide;
 pub mod describe;
 mod events;
 mod exec;
@@ -32,6 +33,9 @@ Examples:
   omoi sandbox send sbx-... 'Stop' --type interrupt
   omoi sandbox compare sbx-... sbx-...
   omoi sandbox prune --older-than 7d --dry-run
+  omoi sandbox list --unkept
+  omoi sandbox rescue sbx-...
+  omoi sandbox discard sbx-...
   omoi sandbox attach --task task-... --label host=laptop";
 
 /// Make, use, list, watch, steer, compare, end and attach sandboxes
@@ -67,6 +71,8 @@ enum Verb {
         b: SandboxId,
     },
     Prune(prune::Prune),
+    Rescue(decide::Rescue),
+    Discard(decide::Discard),
     Attach(attach::Attach),
 }
 
@@ -76,6 +82,7 @@ impl Args {
             Verb::Create(create) => create.watches(),
             Verb::Exec(_) => true,
             Verb::Terminate(terminate) => terminate.waits(),
+            Verb::Discard(discard) => discard.asks(),
             Verb::List(_)
             | Verb::Show { .. }
             | Verb::Events(_)
@@ -84,6 +91,7 @@ impl Args {
             | Verb::Send(_)
             | Verb::Compare { .. }
             | Verb::Prune(_)
+            | Verb::Rescue(_)
             | Verb::Attach(_) => false,
         }
     }
@@ -105,6 +113,8 @@ impl Args {
             Verb::Send(send) => send.run(cx, &client).await,
             Verb::Compare { a, b } => compare::run(cx, &client, &a, &b).await,
             Verb::Prune(prune) => prune.run(cx, &client).await,
+            Verb::Rescue(rescue) => rescue.run(cx, &client).await,
+            Verb::Discard(discard) => discard.run(cx, &client).await,
             Verb::Attach(attach) => attach.run(cx, &client).await,
         }
     }

@@ -31,7 +31,8 @@ const COMMANDS: usize = 100;
 /// A live sandbox is idle when it was made for a person, holds no task, runs no command, and nothing has happened in it for
 /// that long. Its work is kept, as always. One that ended that long ago is closed: nothing can report for it any more.
 /// What is left of one on its machine goes by the rule that the server itself follows (sandbox.keep_ended and what comes
-/// with it); those that cannot be removed are named.
+/// with it); those that cannot be removed are named. A sandbox whose work could not be kept is never removed by this: you decide
+/// with `omoi sandbox discard` or `omoi sandbox rescue`.
 #[derive(Debug, clap::Args)]
 pub struct Prune {
     /// For how long nothing must have happened
@@ -49,6 +50,8 @@ struct Pruned {
     removed: Vec<Removed>,
     /// Ended, and still there.
     stuck: Vec<Sandbox>,
+    /// Ended, and not removed until a person decides.
+    unkept: Vec<Sandbox>,
 }
 
 impl Prune {
@@ -65,11 +68,13 @@ impl Prune {
         }
         let ended = list(client, false).await?;
         terminated.extend(ended.iter().filter(|sandbox| is_due(sandbox, before)).cloned());
+        let (unkept, ended): (Vec<_>, Vec<_>) =
+            ended.into_iter().partition(|sandbox| sandbox.place == Place::Unkept);
         let stuck = ended.into_iter().filter(is_stuck).collect();
         let ask =
             Ask { older_than_seconds: i64::try_from(self.older_than.as_secs()).ok(), dry_run: self.dry_run };
         let removed = client.sandbox_prune(&ask).await?.items;
-        let mut pruned = Pruned { terminated, removed, stuck };
+        let mut pruned = Pruned { terminated, removed, stuck, unkept };
         if !cx.out.is_json() {
             cx.out.answer(&(), |style| rows(Table::new(style, HEADER), &pruned.terminated).render())?;
         }
@@ -99,21 +104,30 @@ impl Prune {
                 pruned.removed.iter().fold(Table::new(style, &["id", "reason", "disk"]), row).render()
             })?;
         }
-        if pruned.stuck.is_empty() {
-            return Ok(());
+        if !pruned.stuck.is_empty() {
+            cx.out.note("these have ended and cannot be removed yet; the server goes on trying:");
+            problems(cx, &pruned.stuck)?;
         }
-        cx.out.note("these have ended and cannot be removed yet; the server goes on trying:");
-        cx.out.answer(&(), |style| {
-            let row = |table: Table, sandbox: &Sandbox| {
-                table.row([
-                    sandbox.id.to_string().into(),
-                    sandbox.place.as_str().into(),
-                    maybe(sandbox.place_error.as_deref()),
-                ])
-            };
-            pruned.stuck.iter().fold(Table::new(style, &["id", "place", "problem"]), row).render()
-        })
+        if !pruned.unkept.is_empty() {
+            cx.out.note("the work of these is not kept: decide with `omoi sandbox discard ID` or `omoi sandbox rescue ID`:");
+            problems(cx, &pruned.unkept)?;
+        }
+        Ok(())
     }
+}
+
+fn problems(cx: &Context, sandboxes: &[Sandbox]) -> Result<()> {
+    cx.out.answer(&(), |style| {
+        let row = |table: Table, sandbox: &Sandbox| {
+            let rescue = sandbox.rescue.as_ref().map(|rescue| rescue.error.as_str());
+            table.row([
+                sandbox.id.to_string().into(),
+                sandbox.place.as_str().into(),
+                maybe(rescue.or(sandbox.place_error.as_deref())),
+            ])
+        };
+        sandboxes.iter().fold(Table::new(style, &["id", "place", "problem"]), row).render()
+    })
 }
 
 async fn list(client: &Client, live: bool) -> Result<Vec<Sandbox>> {
@@ -149,7 +163,8 @@ async fn is_idle(client: &Client, id: &SandboxId, before: Timestamp) -> Result<b
 }
 
 fn is_stuck(sandbox: &Sandbox) -> bool {
-    matches!(sandbox.place, Place::Wanted | Place::Up | Place::Kept) && sandbox.place_error.is_some()
+    let has_problem = sandbox.place_error.is_some() || sandbox.rescue.is_some();
+    has_problem && matches!(sandbox.place, Place::Wanted | Place::Up | Place::Discarded | Place::Kept)
 }
 
 fn is_due(sandbox: &Sandbox, before: Timestamp) -> bool {
@@ -203,9 +218,14 @@ mod tests {
     #[test]
     fn one_that_is_there_with_a_problem_is_stuck() {
         let problem = json!({ "place_error": "the disk is busy" });
-        for (place, stuck) in
-            [("wanted", true), ("up", true), ("kept", true), ("gone", false), ("none", false)]
-        {
+        for (place, stuck) in [
+            ("wanted", true),
+            ("up", true),
+            ("kept", true),
+            ("unkept", false),
+            ("gone", false),
+            ("none", false),
+        ] {
             assert_eq!(is_stuck(&sandbox("completed", place, problem.clone())), stuck, "{place}");
         }
         assert!(!is_stuck(&sandbox("completed", "kept", json!({}))));

@@ -30,6 +30,9 @@ pub struct List {
     /// Only those that have not ended
     #[arg(long)]
     live: bool,
+    /// Only those whose work could not be kept, for which you have to decide
+    #[arg(long)]
+    unkept: bool,
     #[command(flatten)]
     limit: Limit,
 }
@@ -41,6 +44,7 @@ impl List {
             project_id: find_id(client, self.project.as_deref()).await?,
             task_id: self.task,
             live: self.live.then_some(true),
+            unkept: self.unkept.then_some(true),
             ..SandboxQuery::default()
         };
         let fetch = async |size, cursor| {
@@ -64,13 +68,24 @@ pub fn rows(table: Table, sandboxes: &[Sandbox]) -> Table {
             Item::Word(sandbox.status.as_str()),
             place(sandbox).into(),
             maybe(sandbox.isolation.as_ref().and_then(|isolation| isolation["level"].as_str())),
-            maybe(sandbox.kept.as_ref().map(|kept| if kept.kept { "yes" } else { "on the branch" })),
+            maybe(kept_word(sandbox)),
             maybe(sandbox.task_id.as_ref()),
             maybe(sandbox.last_heartbeat_at.map(|at| relative(now, at))),
             relative(now, sandbox.created_at).into(),
             maybe(sandbox.ended_at.map(|at| relative(now, at))),
         ])
     })
+}
+
+/// Whether its work is kept, in a word; none while that is not known.
+fn kept_word(sandbox: &Sandbox) -> Option<&'static str> {
+    match (&sandbox.kept, sandbox.place) {
+        (Some(kept), _) if kept.kept => Some("yes"),
+        (Some(_), _) => Some("on the branch"),
+        (None, Place::Unkept) => Some("no, decide"),
+        (None, Place::Discarded | Place::Gone) if sandbox.rescue.is_some() => Some("discarded"),
+        (None, _) => sandbox.rescue.as_ref().map(|_| "not yet"),
+    }
 }
 
 /// Whose it is, and for one of ours where it stands.
@@ -104,7 +119,44 @@ pub fn pairs(sandbox: &Sandbox) -> Vec<(&'static str, Option<String>)> {
         ("ended", when(sandbox.ended_at)),
         ("reason", sandbox.end_reason.clone()),
         ("kept", kept(sandbox)),
-        ("problem", sandbox.place_error.clone()),
+        ("problem", problem(sandbox)),
+        ("disk", sandbox.rescue.as_ref().and_then(|rescue| rescue.disk_bytes).map(size)),
+        ("next", next(sandbox)),
         ("labels", Some(labels.join("\n")).filter(|text| !text.is_empty())),
     ]
+}
+
+/// Why it failed, and why its work is not kept.
+fn problem(sandbox: &Sandbox) -> Option<String> {
+    let rescue = sandbox.rescue.as_ref().map(|rescue| &rescue.error);
+    let own = sandbox.place_error.as_ref().filter(|own| Some(*own) != rescue);
+    let rescue = rescue.map(|error| format!("not kept: {error}"));
+    let all: Vec<String> = own.cloned().into_iter().chain(rescue).collect();
+    (!all.is_empty()).then(|| all.join("\n"))
+}
+
+/// What happens next with work that is not kept, or what a person can do.
+pub fn next(sandbox: &Sandbox) -> Option<String> {
+    let (id, rescue) = (&sandbox.id, sandbox.rescue.as_ref()?);
+    match sandbox.place {
+        Place::Unkept => Some(format!(
+            "the server gave up after {} tries; nothing is deleted until you decide:\n\
+             omoi sandbox rescue {id}   once the problem is solved\n\
+             omoi sandbox discard {id}  gives up what only this sandbox holds",
+            rescue.tries
+        )),
+        Place::Wanted | Place::Up => {
+            let when = rescue.next_at.map(|at| format!(" {}", moment(Clock::Real.now(), at)));
+            Some(format!("{} tries failed; it is tried again{}", rescue.tries, when.unwrap_or_default()))
+        }
+        Place::Discarded => {
+            Some("its work was discarded, and what is left of it is being removed".to_owned())
+        }
+        Place::Gone => Some("its work was discarded".to_owned()),
+        Place::None | Place::Kept => None,
+    }
+}
+
+pub fn size(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

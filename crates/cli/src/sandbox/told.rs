@@ -30,6 +30,8 @@ pub struct Told {
     micro_usd: i64,
     place: Option<Place>,
     place_error: Option<String>,
+    /// Tries to keep its work that failed, as last told.
+    rescue_tries: i64,
 }
 
 impl Told {
@@ -80,17 +82,23 @@ impl Told {
             match sandbox.place {
                 Place::Wanted => say(format!("{} is being made", sandbox.id)),
                 Place::Up => say(format!("{} is up, isolation {}", sandbox.id, isolation(sandbox))),
-                Place::None | Place::Kept | Place::Gone => {}
+                Place::None | Place::Unkept | Place::Discarded | Place::Kept | Place::Gone => {}
             }
         }
         if self.place_error != sandbox.place_error {
             // Why one failed is told at the end; this is what stands in the way of the next step.
             let problem = sandbox.place_error.as_ref().filter(|_| sandbox.status != SandboxStatus::Failed);
+            let problem = problem.filter(|_| sandbox.rescue.is_none());
             if let Some(error) = problem {
                 say(format!("{} is tried again: {error}", sandbox.id));
             }
             self.place_error.clone_from(&sandbox.place_error);
         }
+        let tries = sandbox.rescue.as_ref().map_or(0, |rescue| rescue.tries);
+        if let Some(rescue) = sandbox.rescue.as_ref().filter(|_| self.rescue_tries != tries) {
+            say(format!("the work of {} is not kept yet, try {tries}: {}", sandbox.id, rescue.error));
+        }
+        self.rescue_tries = tries;
     }
 
     /// What is good to know when it has ended.
@@ -165,7 +173,9 @@ pub fn abbreviate(commit: &str) -> String {
 
 /// What of its work was kept beside its branch.
 pub fn kept(sandbox: &Sandbox) -> Option<String> {
-    let kept = sandbox.kept.as_ref()?;
+    let Some(kept) = &sandbox.kept else {
+        return sandbox.rescue.as_ref().map(|rescue| format!("no: {}", rescue.error));
+    };
     if !kept.kept {
         return Some("all of it is on the branch".to_owned());
     }

@@ -18,6 +18,8 @@ use crate::{
 
 /// How long the work of a sandbox that has ended may take to be kept.
 const KEEP_MAX: Duration = Duration::from_secs(20 * 60);
+/// After so many failed tries to keep its work nothing is waited for any more: it may take long, or a person.
+const TRIES_MAX: i64 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
@@ -73,7 +75,7 @@ impl<'a> Watch<'a> {
             if !sandbox.status.is_live() {
                 let since = *over_since.get_or_insert_with(Instant::now);
                 if since.elapsed() > KEEP_MAX {
-                    return Err(not_kept(&sandbox).into());
+                    return Err(not_kept(&sandbox, self.told.exit_code).into());
                 }
             }
         }
@@ -122,6 +124,7 @@ impl<'a> Watch<'a> {
         let code = self.told.exit_code;
         match (code, sandbox.status) {
             (Some(code @ 1..), _) => Err(Code(u8::try_from(code).unwrap_or(1)).into()),
+            _ if !is_kept(sandbox) && sandbox.rescue.is_some() => Err(not_kept(sandbox, code).into()),
             (_, SandboxStatus::Completed) => Ok(()),
             _ => {
                 let said = self.told.error.as_deref().or(self.follow.failure.as_deref());
@@ -131,9 +134,11 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Nothing more becomes of it.
+/// Nothing more becomes of it that is worth waiting for.
 pub fn is_settled(sandbox: &Sandbox) -> bool {
-    !sandbox.status.is_live() && (is_kept(sandbox) || never_was(sandbox))
+    let keeps_failing = sandbox.rescue.as_ref().is_some_and(|rescue| rescue.tries >= TRIES_MAX);
+    let is_decided = matches!(sandbox.place, Place::Unkept | Place::Discarded);
+    !sandbox.status.is_live() && (is_kept(sandbox) || never_was(sandbox) || is_decided || keeps_failing)
 }
 
 fn is_kept(sandbox: &Sandbox) -> bool {
@@ -163,10 +168,20 @@ pub fn failed(sandbox: &Sandbox, said: Option<&str>) -> Stop {
         .hint(format!("`omoi sandbox logs {id}` shows what it did"))
 }
 
-fn not_kept(sandbox: &Sandbox) -> Stop {
-    let why = sandbox.place_error.as_deref().unwrap_or("it takes long");
-    Stop::new(FAILED, format!("{} has ended and its work is not kept yet: {why}", sandbox.id))
-        .hint("the server goes on trying, and removes nothing before that")
+fn not_kept(sandbox: &Sandbox, code: Option<i64>) -> Stop {
+    let id = &sandbox.id;
+    let tried = sandbox.rescue.as_ref().map(|rescue| rescue.error.as_str());
+    let why = tried.or(sandbox.place_error.as_deref()).unwrap_or("it takes long");
+    let with = code.map(|code| format!(" with exit code {code}")).unwrap_or_default();
+    let hint = match sandbox.place {
+        Place::Unkept => {
+            format!("`omoi sandbox rescue {id}` tries again, `omoi sandbox discard {id}` gives the work up")
+        }
+        _ => format!(
+            "the server tries again and removes nothing before; `omoi sandbox show {id}` says how it goes"
+        ),
+    };
+    Stop::new(FAILED, format!("{id} has ended{with} and its work is not kept yet: {why}")).hint(hint)
 }
 
 #[cfg(test)]
@@ -197,9 +212,23 @@ mod tests {
             ("failed", "wanted", None, true),
             ("terminated", "wanted", None, false),
             ("failed", "up", Some("full"), false),
+            ("completed", "unkept", Some("full"), true),
+            ("terminated", "discarded", Some("full"), true),
         ] {
             let sandbox = sandbox(status, place, json!({ "isolation": isolation }));
             assert_eq!(is_settled(&sandbox), settled, "{status} {place}");
+        }
+    }
+
+    #[test]
+    fn work_that_is_tried_in_vain_is_not_waited_for_without_end() {
+        for (tries, settled) in [(1, false), (2, false), (3, true), (8, true)] {
+            let rescue = json!({ "rescue": { "tries": tries, "error": "the push is refused" } });
+            let sandbox = sandbox("completed", "up", rescue);
+            assert_eq!(is_settled(&sandbox), settled, "{tries}");
+            let failure = Failure::of(&not_kept(&sandbox, Some(0)).into()).unwrap();
+            let cause = "sbx-1 has ended with exit code 0 and its work is not kept yet: the push is refused";
+            assert_eq!(failure.cause, cause);
         }
     }
 

@@ -55,6 +55,8 @@ const COMMANDS: &[&str] = &[
     "sandbox send",
     "sandbox compare",
     "sandbox prune",
+    "sandbox rescue",
+    "sandbox discard",
     "sandbox attach",
     "guardian",
     "guardian show",

@@ -25,3 +25,4 @@ mod prune;
 mod resume;
 mod seeds;
 mod spec;
+mod unkept;

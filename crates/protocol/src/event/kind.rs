@@ -44,6 +44,15 @@ events! {
         transcript_bytes: u64,
     }
 
+    /// The server has given up keeping its work: every try to rescue it failed. Its disk stays until a person decides.
+    SandboxUnkept = "sandbox.unkept" {
+        error: String, tries: i64, branch_name: String, base_commit: String, disk_bytes: u64,
+    }
+    /// A person discarded the work that could not be kept. The fields name the loss.
+    SandboxDiscarded = "sandbox.discarded" {
+        actor: String, reason: String, error: String, branch_name: String, base_commit: String, disk_bytes: u64,
+    }
+
     /// Cloning, installing or starting the agent goes on.
     WorkspaceProgress = "workspace.progress" {
         step: String, message: String, percent: Decimal, elapsed_ms: u64,
@@ -328,7 +337,7 @@ pub fn is_heartbeat(event_type: &str) -> bool {
 
 /// What the server alone tells: whole types, and beginnings of types that end with a dot. A worker's word for it would be
 /// taken for the server's.
-pub const RESERVED: [&str; 12] = [
+pub const RESERVED: [&str; 14] = [
     "budget.exceeded",
     "conductor.",
     "egress.denied",
@@ -336,10 +345,12 @@ pub const RESERVED: [&str; 12] = [
     "guardian.",
     "model.call",
     "sandbox.completed",
+    "sandbox.discarded",
     "sandbox.failed",
     "sandbox.lost",
     "sandbox.spawned",
     "sandbox.terminated",
+    "sandbox.unkept",
     "spec.eval_result",
 ];
 

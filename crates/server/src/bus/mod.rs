@@ -42,6 +42,7 @@ const MAY_FREE_A_TASK: &[&str] = &[
     "PROJECT_UPDATED",
     "SANDBOX_ENDED",
     "SANDBOX_KEPT",
+    "SANDBOX_UNKEPT",
 ];
 /// After these two tasks may get in each other's way that did not before, or no longer.
 const MAY_BRING_A_CONFLICT: &[&str] = &["agent.file_edited", "git.push", "TASK_ASSIGNED", "SANDBOX_ENDED"];

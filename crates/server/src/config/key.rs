@@ -247,6 +247,15 @@ config! {
         stop_grace: Duration, DELAY, "25s", ["OMOI_SANDBOX_STOP_GRACE"];
         /// Sandboxes that are made, or removed, at the same time.
         steps_at_once: usize, count(), "8", ["OMOI_SANDBOX_STEPS_AT_ONCE"];
+        /// Ended sandboxes whose work is rescued at the same time. Repeated tries take at most half of these.
+        rescues_at_once: usize, count(), "8", ["OMOI_SANDBOX_RESCUES_AT_ONCE"];
+        /// How many of these one project may take; one is always left to the other projects.
+        rescues_per_project: usize, count(), "6", ["OMOI_SANDBOX_RESCUES_PER_PROJECT"];
+        /// How often the rescue of one sandbox is tried. After that its disk stays until a person decides
+        /// (`omoi sandbox rescue`, `omoi sandbox discard`).
+        rescue_tries: u32, count(), "8", ["OMOI_SANDBOX_RESCUE_TRIES"];
+        /// The longest wait between two tries. The first wait is two seconds, and each is twice as long as the one before.
+        rescue_wait_max: Duration, DELAY, "5m", ["OMOI_SANDBOX_RESCUE_WAIT_MAX"];
         /// How long what is left of an ended sandbox stays on its machine, for whoever wants to look into it; 0: not at
         /// all. Its work is kept before, and stays.
         keep_ended: Duration, DELAY, "0s", ["OMOI_SANDBOX_KEEP_ENDED"];

@@ -39,6 +39,8 @@ pub fn routes() -> Routes {
         .routes(routes!(get_transcript, append_transcript))
         .routes(routes!(get_logs))
         .routes(routes!(terminate))
+        .routes(routes!(rescue))
+        .routes(routes!(discard))
         .routes(routes!(prune))
         .routes(routes!(task_complete))
 }
@@ -51,6 +53,9 @@ struct Filter {
     task_id: Option<TaskId>,
     /// Only those that may hold a task, or only those that may not.
     live: Option<bool>,
+    /// Only those whose work could not be kept, for which a person has to decide.
+    #[serde(default)]
+    unkept: bool,
 }
 
 /// List sandboxes, newest first
@@ -68,6 +73,7 @@ async fn list(
         project_id: filter.project_id,
         task_id: filter.task_id,
         live: filter.live,
+        unkept: filter.unkept,
     };
     let rows = api.store.sandbox_list(filter, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |sandbox| sandbox.id.to_string()))
@@ -226,9 +232,43 @@ async fn terminate(
     Ok(Answer(ended))
 }
 
+/// Try again to keep the work of an ended sandbox
+///
+/// For a sandbox whose rescue failed. It is tried again at once; while the server has not given up, only the wait is cut
+/// short. Any other sandbox is refused (409).
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/rescue", params(("id" = SandboxId, Path)),
+    responses((status = 200, body = Sandbox)), tag = "sandboxes")]
+async fn rescue(
+    State(api): State<Api>,
+    who: Operator,
+    Path(id): Path<SandboxId>,
+) -> ApiResult<Answer<Sandbox>> {
+    let sandbox = api.store.sandbox_rescue(who.name(), &id).await?;
+    api.wake.notify_one();
+    Ok(Answer(sandbox))
+}
+
+/// Discard the work of an ended sandbox that could not be kept
+///
+/// Its disk is removed, and what no branch and no preserved ref holds is lost for good. The event `sandbox.discarded` names
+/// the loss. A sandbox that is live, is kept or is still being rescued is refused (409).
+#[utoipa::path(post, path = "/api/v1/sandboxes/{id}/discard", params(("id" = SandboxId, Path)), request_body = Reason,
+    responses((status = 200, body = Sandbox)), tag = "sandboxes")]
+async fn discard(
+    State(api): State<Api>,
+    who: Operator,
+    Path(id): Path<SandboxId>,
+    Json(why): Json<Reason>,
+) -> ApiResult<Answer<Sandbox>> {
+    let sandbox = api.store.sandbox_discard(who.name(), &id, why.reason).await?;
+    api.wake.notify_one();
+    Ok(Answer(sandbox))
+}
+
 /// Remove what is left of ended sandboxes
 ///
-/// Their work is kept. Whatever is beyond the limits of the configuration goes without anybody asking.
+/// Their work is kept. Whatever is beyond the limits of the configuration goes without anybody asking. A sandbox whose work
+/// could not be kept stays until a person discards it.
 #[utoipa::path(post, path = "/api/v1/sandboxes/prune", request_body = Prune, responses((status = 200, body = Pruned)), tag = "sandboxes")]
 async fn prune(State(api): State<Api>, who: Operator, Json(ask): Json<Prune>) -> ApiResult<Answer<Pruned>> {
     let pruned = api.store.sandbox_prune(who.name(), ask).await?;

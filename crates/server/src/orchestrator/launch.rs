@@ -18,7 +18,7 @@ use crate::{
     config,
     domain::{agent, limit},
     sandbox::local::{API_PORT, PROXY_PORT},
-    store::{Facts, Session},
+    store::{Before, Facts, Session},
 };
 
 /// What is left of a sandbox's grace when its worker has to be gone.
@@ -120,8 +120,11 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
     launch.spec = facts.spec.clone();
     launch.env = settings.env;
     launch.setup = settings.setup;
-    let feedback = facts.feedback.as_deref().or(before.feedback.as_deref());
-    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref(), feedback));
+    let feedback = facts.feedback.clone().or(before.feedback.clone());
+    // Checks begin with the commit that was pushed, whatever else the work left.
+    let missing = if facts.owed.is_some() { Vec::new() } else { before.missing.clone() };
+    let notice = Before { feedback, missing, commit: None }.notice();
+    launch.context = task.as_ref().map(|task| context(task, ticket.as_ref(), notice.as_deref()));
     launch.resume = resumed.map(|session| Resume {
         session_id: session.session_id,
         transcript_b64: Some(session.transcript_b64),

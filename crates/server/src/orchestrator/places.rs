@@ -3,6 +3,9 @@
 //!
 //! One process per data directory does this, the one that holds its lock; another takes over when it ends.
 
+mod ending;
+mod rescues;
+
 use std::{
     collections::{BTreeSet, HashSet},
     sync::{
@@ -12,11 +15,12 @@ use std::{
     time::Duration,
 };
 
-use omoi_protocol::{CommandId, FailureKind, Place, ProjectId, SandboxId, sandbox::Kept};
+use omoi_protocol::{CommandId, FailureKind, Place, ProjectId, SandboxId};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use self::rescues::Rescues;
 use super::{
     commands,
     launch::{self, Defaults},
@@ -27,7 +31,7 @@ use crate::{
     crash::Point,
     domain::{
         commit::CommitId,
-        place::{self, Step},
+        place::{self, Patience, Share, Step},
     },
     gateway::door::Doors,
     git::{self, Checkouts, Mirrors},
@@ -40,6 +44,8 @@ const LIMIT: usize = 5_000;
 /// A spawn that fails by something that may pass is tried this often before the attempt has failed.
 const SPAWN_TRIES: i64 = 5;
 const RESCUE_TIMEOUT: Duration = Duration::from_secs(300);
+/// Sandboxes that are asked to stop at the same time. Each waits on a thread.
+const STOPS_AT_ONCE: usize = 32;
 const LOG_TAIL_BYTES: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +118,11 @@ struct Shared {
     node: Node,
     tracker: TaskTracker,
     busy: Mutex<HashSet<SandboxId>>,
+    /// To make and to remove; rescues and stops have permits of their own.
     permits: Semaphore,
+    stops: Semaphore,
+    rescues: Rescues,
+    patience: Patience,
     wake: Arc<Notify>,
     /// Commands under way here.
     running: Mutex<HashSet<CommandId>>,
@@ -135,6 +145,9 @@ impl Places {
     pub fn new(parts: Parts, defaults: Defaults, tracker: TaskTracker) -> Self {
         let Parts { store, clock, provider, mirrors, checkouts, doors, node, wake } = parts;
         let permits = Semaphore::new(defaults.sandbox.steps_at_once);
+        let sandbox = &defaults.sandbox;
+        let share = Share { at_once: sandbox.rescues_at_once, per_project: sandbox.rescues_per_project };
+        let patience = Patience { tries: sandbox.rescue_tries, wait_max: sandbox.rescue_wait_max };
         let busy = Mutex::new(HashSet::new());
         Self(Arc::new(Shared {
             store,
@@ -148,6 +161,9 @@ impl Places {
             tracker,
             busy,
             permits,
+            stops: Semaphore::new(STOPS_AT_ONCE),
+            rescues: Rescues::new(share),
+            patience,
             wake,
             running: Mutex::default(),
             orphans_ended: AtomicBool::new(false),
@@ -162,7 +178,9 @@ impl Places {
         }
         let now = own.clock.now();
         let mut report = Report::default();
-        let rows = own.store.place_list(own.node.name(), LIMIT).await?;
+        let mut rows = own.store.place_list(own.node.name(), LIMIT).await?;
+        // Work that was not tried yet is rescued before work whose rescue keeps failing.
+        rows.sort_by_key(|row| row.rescue_tries);
         if rows.iter().any(|row| place::next(row.place, row.live) == Some(Step::Make)) {
             own.store.place_renew_wanted(own.node.name()).await?;
         }
@@ -173,7 +191,9 @@ impl Places {
         for row in rows {
             let Some(step) = place::next(row.place, row.live) else { continue };
             let stays = step == Step::Remove && row.removal.is_none();
-            if stays || row.due_at.is_some_and(|due| due > now) || !own.begin(&row.id) {
+            let waits =
+                row.due_at.is_some_and(|due| due > now) || step == Step::End && own.rescues.must_wait(&row);
+            if stays || waits || !own.begin(&row.id) {
                 continue;
             }
             if step == Step::Watch {
@@ -185,7 +205,8 @@ impl Places {
             own.tracker.spawn(async move {
                 let moved = places.0.step(&row, step).await;
                 places.0.done(&row.id);
-                if moved {
+                // A rescue that found no place may have one by now.
+                if moved || places.0.rescues.is_next(&row) {
                     places.0.wake.notify_one();
                 }
             });
@@ -277,12 +298,14 @@ impl Shared {
 
     /// Says whether there is something to do next.
     async fn step(&self, row: &Placed, step: Step) -> bool {
+        if step == Step::End {
+            return self.end(row).await;
+        }
         let Ok(_permit) = self.permits.acquire().await else { return false };
         let done = match step {
             Step::Make => self.make(row).await,
-            // All of them are looked at together.
-            Step::Watch => return false,
-            Step::End => self.end(row).await,
+            // Sandboxes are looked at together, and ended above.
+            Step::Watch | Step::End => return false,
             Step::Remove => self.remove(row).await,
         };
         let Err(error) = done else { return true };
@@ -460,47 +483,6 @@ impl Shared {
             if log.trim().is_empty() { error } else { format!("{error}; its last words: {}", log.trim()) };
         self.store.place_failed(&row.id, kind, &error).await?;
         Ok(true)
-    }
-
-    /// Stops it and keeps what it holds; nothing is removed here.
-    async fn end(&self, row: &Placed) -> Result<(), Error> {
-        let id = &row.id;
-        Point::Ended.pass();
-        self.provider.stop(id, self.defaults.sandbox.stop_grace).await?;
-        Point::Stopped.pass();
-        self.doors.close(id);
-        let kept = match self.provider.inspect(id).await? {
-            Inspection::Absent => Kept::default(),
-            // It never came so far as to have a work tree.
-            _ if row.base_commit.is_none() => Kept::default(),
-            _ => self.rescue(row).await?,
-        };
-        let left =
-            if self.defaults.sandbox.keep_ended.is_zero() { 0 } else { self.provider.disk_bytes(id).await? };
-        self.store.place_kept(id, kept, left).await?;
-        Point::Kept.pass();
-        Ok(())
-    }
-
-    async fn rescue(&self, row: &Placed) -> Result<Kept, Error> {
-        let id = &row.id;
-        let facts = self.store.place_rescue(id).await?;
-        let order = self.order(&facts, None, row).await?;
-        Point::RescueOrdered.pass();
-        self.provider.rescue(&order).await?;
-        Point::RescueBegun.pass();
-        self.open_door(row).await?;
-        let rescued = tokio::time::timeout(RESCUE_TIMEOUT, self.provider.rescued(id)).await;
-        self.doors.close(id);
-        let kept = match rescued {
-            Ok(kept) => kept?,
-            Err(_) => {
-                self.provider.stop(id, Duration::ZERO).await?;
-                return Err(Error::RescueTimeout);
-            }
-        };
-        Point::Rescued.pass();
-        Ok(kept)
     }
 
     async fn remove(&self, row: &Placed) -> Result<(), Error> {

@@ -1,11 +1,14 @@
 //! Attempts before: what the next attempt at a task goes on from.
 
 use omoi_protocol::{
-    FailureKind, ProjectId, SandboxId, TaskId,
+    FailureKind, Place, ProjectId, SandboxId, Stage, TaskId,
     sandbox::{Kept, NewSandbox as Wish},
 };
 
-use super::{Error, Tx, transcript, value::params};
+use super::{
+    Error, Tx, transcript,
+    value::{Row, params},
+};
 use crate::domain::retry;
 
 /// How far back attempts are looked at that came to nothing.
@@ -18,6 +21,46 @@ pub struct Before {
     pub feedback: Option<String>,
     /// The commit that holds what was kept of the work.
     pub commit: Option<String>,
+    /// Later attempts whose work is in no commit, the newest first.
+    pub missing: Vec<Missing>,
+}
+
+/// The work of an attempt that the next one does not find on its branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    pub sandbox: SandboxId,
+    pub generation: i64,
+    pub place: Place,
+    /// Why it is not kept, where a rescue has failed.
+    pub error: Option<String>,
+}
+
+impl Before {
+    /// What the next attempt is told: what went wrong, and which work it has to do without.
+    pub fn notice(&self) -> Option<String> {
+        let missing = self.missing.iter().map(Missing::notice);
+        let parts: Vec<String> = self.feedback.iter().cloned().chain(missing).collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
+}
+
+impl Missing {
+    fn notice(&self) -> String {
+        let Self { sandbox, generation, place, error } = self;
+        let because = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        let where_it_is = match place {
+            Place::Discarded | Place::Gone => "A person discarded it.".to_owned(),
+            Place::Unkept => format!(
+                "It is on the disk of that sandbox until a person decides (`omoi sandbox rescue {sandbox}` or \
+                 `omoi sandbox discard {sandbox}`)."
+            ),
+            _ => "The server is still trying to keep it.".to_owned(),
+        };
+        format!(
+            "The work of attempt {generation} (sandbox {sandbox}) is not kept, so the branch does not have what was not \
+             pushed{because}. {where_it_is}"
+        )
+    }
 }
 
 /// Writes down how an attempt failed.
@@ -67,7 +110,7 @@ pub(super) async fn session(
 }
 
 pub(super) async fn before(tx: &mut Tx, task: &TaskId, generation: i64) -> Result<Before, Error> {
-    let sql = "SELECT failure_kind, failure, kept FROM sandboxes WHERE task_id = $1 AND generation < $2 \
+    let sql = "SELECT id, generation, stage, place, rescue_error, base_commit, failure_kind, failure, kept FROM sandboxes WHERE task_id = $1 AND generation < $2 \
                ORDER BY generation DESC LIMIT $3";
     let mut before = Before::default();
     let mut told = false;
@@ -83,6 +126,25 @@ pub(super) async fn before(tx: &mut Tx, task: &TaskId, generation: i64) -> Resul
             before.commit = Some(commit);
             break;
         }
+        before.missing.extend(missing(&row)?);
     }
     Ok(before)
+}
+
+/// The work of an attempt, if it had a work tree and what it left is not kept.
+fn missing(row: &Row) -> Result<Option<Missing>, Error> {
+    let (place, error): (Place, Option<String>) = (row.parse("place")?, row.get("rescue_error")?);
+    let is_missing = match place {
+        Place::Wanted | Place::Up | Place::Unkept | Place::Discarded => true,
+        // Its error stays where it was discarded.
+        Place::Gone => error.is_some(),
+        Place::None | Place::Kept => false,
+    };
+    if !is_missing
+        || row.parse::<Stage>("stage")? == Stage::Check
+        || row.get::<Option<String>>("base_commit")?.is_none()
+    {
+        return Ok(None);
+    }
+    Ok(Some(Missing { sandbox: row.parse("id")?, generation: row.get("generation")?, place, error }))
 }

@@ -193,11 +193,13 @@ async fn live(tx: &mut Tx) -> Result<i64, Error> {
 }
 
 /// What the last attempt left is still where it was: the next one would begin without it. Checks begin with the commit
-/// that was pushed, whatever else there is to keep.
+/// that was pushed, whatever else there is to keep. A task does not wait for a sandbox that a person has terminated and
+/// whose rescue fails.
 fn keeping(alias: &str, since: &str) -> String {
     format!(
         "({alias}.stage = 'work' AND EXISTS (SELECT 1 FROM sandboxes s WHERE s.task_id = {alias}.id AND s.live = 0 \
-         AND s.place IN ('wanted', 'up') AND s.ended_at > {since}))"
+         AND s.place IN ('wanted', 'up') AND s.ended_at > {since} \
+         AND (s.status <> 'terminated' OR s.rescue_tries = 0)))"
     )
 }
 

@@ -34,6 +34,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (23, include_str!("migrations/0023_bounds.sql")),
     (24, include_str!("migrations/0024_marks.sql")),
     (25, include_str!("migrations/0025_lookup.sql")),
+    (26, include_str!("migrations/0026_rescue.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

@@ -53,6 +53,7 @@ mod queue;
 mod rescue;
 mod result;
 mod rules;
+mod salvage;
 mod sandbox;
 mod session;
 mod spec;

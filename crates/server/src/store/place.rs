@@ -32,7 +32,7 @@ use crate::domain::{agent, commit::Work};
 
 /// As few as the loop needs: it reads them of all places, every second.
 const COLUMNS: &str =
-    "id, project_id, live, place, branch_name, base_commit, place_tries, place_due_at, removal";
+    "id, project_id, live, place, branch_name, base_commit, place_tries, rescue_tries, place_due_at, removal";
 /// How long a rescue may take to bring out what a dead sandbox held.
 const RESCUE: Duration = Duration::from_secs(15 * 60);
 const TRY_AGAIN_MAX: Duration = Duration::from_secs(60);
@@ -48,6 +48,8 @@ pub struct Placed {
     pub branch_name: String,
     pub base_commit: Option<String>,
     pub tries: i64,
+    /// Rescues that have failed.
+    pub rescue_tries: u32,
     pub due_at: Option<Timestamp>,
     /// Why it is to be removed now.
     pub removal: Option<Removal>,
@@ -94,6 +96,8 @@ impl Store {
         self.read(async move |tx| {
             let sql = format!(
                 "SELECT {COLUMNS} FROM sandboxes WHERE place IN ('wanted', 'up', 'kept') \
+                 AND (node = $1 OR node IS NULL) UNION ALL \
+                 SELECT {COLUMNS} FROM sandboxes WHERE place IN ('unkept', 'discarded') AND place = 'discarded' \
                  AND (node = $1 OR node IS NULL) ORDER BY id LIMIT $2"
             );
             tx.query(&sql, params![node.as_str(), limit]).await?.iter().map(read).collect()
@@ -135,10 +139,14 @@ impl Store {
             }
             let sql = "SELECT slot FROM sandboxes WHERE node = $1 AND slot IS NOT NULL \
                        AND place IN ('wanted', 'up', 'kept') ORDER BY slot";
-            let taken = tx.query(sql, params![node.as_str()]).await?;
-            let taken: Vec<i64> = taken.iter().map(|row| row.get("slot")).collect::<Result<_, _>>()?;
-            let free = (0..slots).find(|slot| taken.binary_search(slot).is_err());
-            let Some(slot) = free else {
+            let taken = slots_of(tx.query(sql, params![node.as_str()]).await?)?;
+            // Files of a sandbox that may yet be rescued belong to its range, so another sandbox gets it last.
+            let sql = "SELECT slot FROM sandboxes WHERE place IN ('unkept', 'discarded') AND place = 'unkept' \
+                       AND node = $1 AND slot IS NOT NULL ORDER BY slot";
+            let wanted_back = slots_of(tx.query(sql, params![node.as_str()]).await?)?;
+            let is_free = |slot: &i64| taken.binary_search(slot).is_err();
+            let spare = (0..slots).find(|slot| is_free(slot) && wanted_back.binary_search(slot).is_err());
+            let Some(slot) = spare.or_else(|| (0..slots).find(is_free)) else {
                 return Err(Error::conflict(
                     "no_id_range",
                     format!("all {slots} ranges of user ids are in use"),
@@ -243,6 +251,8 @@ impl Store {
         let id = id.clone();
         self.write(async move |tx| {
             let sql = "UPDATE sandboxes SET place = 'kept', kept = $2, place_tries = 0, place_due_at = NULL, \
+                       rescue_tries = 0, rescue_error = NULL, \
+                       place_error = CASE WHEN place_error = rescue_error THEN NULL ELSE place_error END, \
                        reports_until = $3, disk_bytes = $4, removal = $5 WHERE id = $1 AND live = 0 AND place IN ('wanted', 'up') RETURNING base_commit";
             let text = serde_json::to_string(&kept).unwrap_or_default();
             let bytes = i64::try_from(disk_bytes).unwrap_or(i64::MAX);
@@ -268,7 +278,7 @@ impl Store {
             // Why one has failed stays to be read.
             let sql = "UPDATE sandboxes SET place = 'gone', slot = NULL, place_tries = 0, place_due_at = NULL, \
                        place_error = CASE WHEN status = 'failed' THEN place_error END \
-                       WHERE id = $1 AND place = 'kept' RETURNING removal";
+                       WHERE id = $1 AND place IN ('kept', 'discarded') RETURNING removal";
             let rows = tx.returning(sql, params![&id]).await?;
             if let Some(row) = rows.first() {
                 let reason: Option<String> = row.get("removal")?;
@@ -411,6 +421,10 @@ async fn proof_of(tx: &mut Tx, id: &TaskId, stage: Stage) -> Result<(Option<Owed
     Ok((owed, row.get("feedback")?))
 }
 
+fn slots_of(rows: Vec<Row>) -> Result<Vec<i64>, Error> {
+    rows.iter().map(|row| row.get("slot")).collect()
+}
+
 fn read(row: &Row) -> Result<Placed, Error> {
     Ok(Placed {
         id: row.parse("id")?,
@@ -420,6 +434,7 @@ fn read(row: &Row) -> Result<Placed, Error> {
         branch_name: row.get("branch_name")?,
         base_commit: row.get("base_commit")?,
         tries: row.get("place_tries")?,
+        rescue_tries: u32::try_from(row.get::<i64>("rescue_tries")?).unwrap_or(u32::MAX),
         due_at: row.get("place_due_at")?,
         removal: row.parse_opt("removal")?,
     })

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use omoi_protocol::{
     AgentId, EndReason, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, Stage, TaskId,
-    sandbox::{AttachSandbox, Sandbox, SandboxAttached},
+    sandbox::{AttachSandbox, Rescue, Sandbox, SandboxAttached},
     task::Task,
 };
 use serde_json::json;
@@ -23,13 +23,18 @@ use crate::{
 
 const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stage, generation, lease_expires_at, \
                        branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
-                       base_commit, isolation, kept, place_error, judged, \
+                       base_commit, isolation, kept, place_error, rescue_tries, rescue_error, place_due_at, \
+                       disk_bytes, judged, \
                        (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent, \
                        (SELECT CAST(sum(f.weight) AS BIGINT) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS weights, \
                        (SELECT max(f.weight) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS heaviest";
 
 /// The ids of those that live. In an order of their own, rows with `live = 1` would be looked for among all that ever were.
 pub(super) const LIVE: &str = "SELECT l.id FROM sandboxes l WHERE l.live = 1";
+
+/// The ids of those whose work could not be kept, by their own index.
+const UNKEPT: &str =
+    "SELECT u.id FROM sandboxes u WHERE u.place IN ('unkept', 'discarded') AND u.place = 'unkept'";
 
 /// A sandbox as the sender of a report.
 #[derive(Debug)]
@@ -187,6 +192,7 @@ pub(super) async fn insert(
         isolation: None,
         kept: None,
         place_error: None,
+        rescue: None,
         cost_usd: 0.0,
         verdict: None,
         alignment: 1.0,
@@ -229,6 +235,8 @@ pub struct SandboxFilter {
     pub project_id: Option<ProjectId>,
     pub task_id: Option<TaskId>,
     pub live: Option<bool>,
+    /// Only those whose work could not be kept.
+    pub unkept: bool,
 }
 
 impl Store {
@@ -254,6 +262,9 @@ impl Store {
                     ask.raw("live = 0 /* most */");
                 }
                 None => ask.and_some("project_id =", filter.project_id.as_ref()),
+            }
+            if filter.unkept {
+                ask.raw(&format!("id IN ({UNKEPT})"));
             }
             let created = match &before {
                 Some(id) => Some(created_at(tx, id).await?),
@@ -403,10 +414,23 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         isolation: json_opt(row, "isolation")?,
         kept: json_opt(row, "kept")?,
         place_error: row.get("place_error")?,
+        rescue: rescue(row)?,
         cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
         verdict: health::verdict(row.get("heaviest")?),
         alignment: health::alignment(row.get::<Option<i64>>("weights")?.unwrap_or(0), row.get("judged")?),
     })
+}
+
+fn rescue(row: &Row) -> Result<Option<Rescue>, Error> {
+    let Some(error) = row.get::<Option<String>>("rescue_error")? else { return Ok(None) };
+    let bytes = row.get::<Option<i64>>("disk_bytes")?;
+    let goes_on = matches!(row.parse("place")?, Place::Wanted | Place::Up);
+    Ok(Some(Rescue {
+        tries: row.get("rescue_tries")?,
+        error,
+        next_at: if goes_on { row.get("place_due_at")? } else { None },
+        disk_bytes: bytes.and_then(|bytes| u64::try_from(bytes).ok()),
+    }))
 }
 
 fn json_opt<T: serde::de::DeserializeOwned>(row: &Row, column: &str) -> Result<Option<T>, Error> {

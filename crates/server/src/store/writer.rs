@@ -14,7 +14,7 @@ use super::{
     head::HeadFile,
     job::Ran,
     queue::{Item, Work},
-    rescue,
+    salvage,
 };
 use crate::clock::Clock;
 
@@ -115,7 +115,7 @@ impl Writer {
             return Ok(());
         };
         if !self.ground.is_saved() {
-            rescue::save(tx, part, &self.ground, self.clock.now());
+            salvage::save(tx, part, &self.ground, self.clock.now());
         }
         self.ground.in_place()
     }

@@ -19,10 +19,11 @@ impl Rules {
         Self { task: TaskState::apply, place: place::next }
     }
 
-    pub fn broken() -> [(&'static str, Self); 5] {
+    pub fn broken() -> [(&'static str, Self); 6] {
         let ours = Self::ours();
         [
             ("a place is removed before its work is kept", Self { place: removes_at_once, ..ours }),
+            ("what could not be kept is removed", Self { place: removes_unkept, ..ours }),
             ("an old lease completes a task", Self { task: believes_everybody, ..ours }),
             ("a held task is claimed again", Self { task: gives_twice, ..ours }),
             ("an agent's word is proof enough", Self { task: believes_the_agent, ..ours }),
@@ -35,6 +36,13 @@ fn removes_at_once(place: Place, live: bool) -> Option<Step> {
     match (place, live) {
         (Place::Up, false) => Some(Step::Remove),
         (place, live) => place::next(place, live),
+    }
+}
+
+fn removes_unkept(place: Place, live: bool) -> Option<Step> {
+    match place {
+        Place::Unkept => Some(Step::Remove),
+        place => place::next(place, live),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Dice, rules::Rules};
 use crate::domain::{
     check,
     lease::Lease,
-    place::Step,
+    place::{AfterFailure, Patience, Step},
     retry::{self, Policy},
     task::{Effect, Proof, TaskEvent, TaskState},
 };
@@ -18,6 +18,7 @@ const TASKS: usize = 5;
 const LIVE_MAX: usize = 3;
 const MAX_RETRIES: i64 = 2;
 const LEASE: Duration = Duration::from_secs(120);
+const PATIENCE: Patience = Patience { tries: 2, wait_max: Duration::from_secs(60) };
 /// Enough for everything that is under way to come to its end.
 const SETTLING_ROUNDS: usize = 400;
 
@@ -57,6 +58,10 @@ struct Sandbox {
     worker: Worker,
     /// Work that is in the sandbox and nowhere else.
     unsaved: u32,
+    /// Rescues of it that failed.
+    tries: u32,
+    /// A person has discarded its work.
+    is_discarded: bool,
     /// Reports on their way; each may arrive late, and twice.
     reports: Vec<Report>,
 }
@@ -132,6 +137,7 @@ impl World {
         for _ in 0..SETTLING_ROUNDS {
             self.dispatch();
             for id in self.ids() {
+                self.decide(&id, Place::Up);
                 self.look_after(&id);
                 self.finish(&id);
             }
@@ -181,7 +187,10 @@ impl World {
                 return self.broken(&format!("task {n} was completed and is {:?}", task.state));
             }
         }
-        let lost = self.sandboxes.iter().find(|(_, one)| one.place == Place::Gone && one.unsaved > 0);
+        let lost = self
+            .sandboxes
+            .iter()
+            .find(|(_, one)| one.place == Place::Gone && one.unsaved > 0 && !one.is_discarded);
         match lost {
             Some((id, _)) => self.broken(&format!("work of {id} was removed before it was kept")),
             None => Ok(()),
@@ -243,6 +252,8 @@ impl World {
                     place: Place::Wanted,
                     worker: Worker::Absent,
                     unsaved: 0,
+                    tries: 0,
+                    is_discarded: false,
                     reports: Vec::new(),
                 };
                 self.sandboxes.insert(id, sandbox);
@@ -299,6 +310,7 @@ impl World {
         let (place, live) = (self.sandboxes[id].place, self.sandboxes[id].live);
         let Some(step) = (self.rules.place)(place, live) else { return };
         let (crashes, fails) = (!self.calm && self.dice.once_in(6), self.store_fails());
+        let is_refused = !self.calm && self.dice.once_in(4);
         let sandbox = self.sandboxes.get_mut(id).expect("it was found");
         let mut dead = None;
         match step {
@@ -318,7 +330,12 @@ impl World {
                 if sandbox.worker == Worker::Running {
                     sandbox.worker = Worker::Dead;
                 }
-                if !crashes {
+                if !crashes && is_refused && !fails {
+                    sandbox.tries += 1;
+                    if PATIENCE.after(sandbox.tries) == AfterFailure::GiveUp {
+                        sandbox.place = Place::Unkept;
+                    }
+                } else if !crashes && !is_refused {
                     // The rescue keeps what is there; it may be made twice.
                     sandbox.unsaved = 0;
                     if !fails {
@@ -445,11 +462,25 @@ impl World {
 
     /// Somebody cancels a task, or wants it once more.
     fn person(&mut self) {
+        if let Some(id) = self.any() {
+            let decision = if self.dice.once_in(2) { Place::Up } else { Place::Discarded };
+            self.decide(&id, decision);
+        }
         let n = self.dice.roll(self.tasks.len());
         let event = if self.dice.once_in(2) { TaskEvent::Cancelled } else { TaskEvent::Retried };
         let what = event.clone();
         if !self.store_fails() && self.apply(n, event, None) {
             self.say(|| format!("a person says {what:?} of task {n}"));
+        }
+    }
+
+    /// A person has work rescued again that could not be kept, or discards it.
+    fn decide(&mut self, id: &SandboxId, decision: Place) {
+        let sandbox = self.sandboxes.get_mut(id).expect("it was found");
+        if sandbox.place == Place::Unkept {
+            (sandbox.place, sandbox.tries) = (decision, 0);
+            sandbox.is_discarded = decision == Place::Discarded;
+            self.say(|| format!("a person decides about {id}: {decision}"));
         }
     }
 

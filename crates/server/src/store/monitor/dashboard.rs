@@ -40,7 +40,8 @@ impl Store {
                  (SELECT count(*) FROM agents WHERE status IN ('idle', 'running')) AS agents, \
                  (SELECT count(*) FROM agents WHERE status = 'degraded') AS degraded, \
                  (SELECT count(*) FROM monitor_anomalies WHERE acknowledged_at IS NULL AND severity = 'critical') AS critical, \
-                 (SELECT count(*) FROM conflicts WHERE cleared_at IS NULL) AS conflicts"
+                 (SELECT count(*) FROM conflicts WHERE cleared_at IS NULL) AS conflicts, \
+                 (SELECT count(*) FROM sandboxes WHERE place IN ('unkept', 'discarded') AND place = 'unkept') AS unkept"
             );
             let row = tx.query_one(&sql, params![COUNT_MAX, tx.now - STALE_AFTER, tx.now]).await?;
             let row = row.ok_or_else(|| Error::Unavailable("nothing could be counted".to_owned()))?;
@@ -66,6 +67,7 @@ impl Store {
                 recent_anomalies: anomaly::list(tx, Some(true), None, ANOMALIES).await?,
                 critical_alerts: count("critical")?,
                 open_conflicts: count("conflicts")?,
+                unkept_sandboxes: count("unkept")?,
                 coherence_score: last.as_ref().map(|last| last.coherence_score),
                 system_status: last.as_ref().map(|last| last.system_status),
                 now: now.clone(),

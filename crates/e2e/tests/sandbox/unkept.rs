@@ -1,0 +1,206 @@
+//! Work that cannot be kept: tries end, the task goes on, other sandboxes are made meanwhile, and a person decides.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use omoi_protocol::{Place, ProjectId, SandboxId};
+use omoi_server::crash::Point;
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::{
+    git::{Mirror, Repository},
+    omoi::{As, Omoi, PATIENCE, data},
+    traces::Traces,
+};
+
+const FEW_TRIES: [(&str, &str); 2] =
+    [("OMOI_SANDBOX_RESCUE_TRIES", "2"), ("OMOI_SANDBOX_RESCUE_WAIT_MAX", "20ms")];
+const WHY: &str = "the layer for rescues is broken";
+
+/// Leaves a file that nobody has committed, and fails.
+const FAILS: &str = r#"
+about: a file, then a long command
+steps:
+  - name: write
+    say: I begin.
+    call: { tool: Write, input: { file_path: begun.txt, content: "begun\n" } }
+  - name: wait
+    say: This takes a while.
+    call: { tool: Bash, input: { command: "touch waits; sleep 600" } }
+    when:
+      - { is_error: true, next: wait }
+"#;
+
+/// Stands before the launcher: it makes sandboxes as ever, and no rescue begins while one of its two files is there.
+struct Gate {
+    dir: PathBuf,
+}
+
+impl Gate {
+    fn before(omoi: &Omoi) -> Self {
+        let (dir, program) = (omoi.path().to_owned(), omoi.path().join("bin/omoi-launcher"));
+        let real = omoi.path().join("bin/real-launcher");
+        std::fs::rename(&program, &real).unwrap();
+        let (real, at) = (real.display(), dir.display());
+        let script = format!(
+            r#"#!/bin/sh
+if [ "$1" != run ]; then exec {real} "$@"; fi
+plan=$(/bin/cat)
+case "$plan" in
+*'"/omoi/worker","rescue"'*)
+    : > {at}/begun.$$
+    while [ -e {at}/block ]; do /bin/sleep 0.05; done
+    if [ -e {at}/broken ]; then echo '{WHY}' >&2; exit 1; fi ;;
+esac
+printf '%s' "$plan" | {real} run
+"#
+        );
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        Self { dir }
+    }
+
+    fn shut(&self, name: &str) {
+        std::fs::write(self.dir.join(name), "").unwrap();
+    }
+
+    fn open(&self, name: &str) {
+        std::fs::remove_file(self.dir.join(name)).unwrap();
+    }
+
+    /// Waits until so many rescues stand before it.
+    async fn begun(&self, count: usize) {
+        let begun = |dir: &Path| {
+            let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+            names.filter(|name| name.to_string_lossy().starts_with("begun.")).count()
+        };
+        let waited = timeout(PATIENCE, async {
+            while begun(&self.dir) < count {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "{} of {count} rescues have begun", begun(&self.dir));
+    }
+}
+
+impl Omoi {
+    /// A sandbox with a file that nobody has committed.
+    async fn with_work(&self, project: &ProjectId, text: &str) -> SandboxId {
+        let script = format!("echo {text} > work; echo ready; exec sleep 1000");
+        let command = json!({ "command": ["/bin/sh", "-c", script], "memory_gb": 1, "disk_gb": 1 });
+        let id = self.order_with(project, command).await;
+        self.until_event(&id, "command.output").await;
+        id
+    }
+
+    async fn decide(&self, id: &SandboxId, what: &str) -> (u16, serde_json::Value) {
+        self.post(&format!("/api/v1/sandboxes/{id}/{what}"), &json!({})).await
+    }
+
+    async fn kept_file(&self, project: &ProjectId, id: &SandboxId) -> String {
+        self.gone(id).await;
+        let kept = self.sandbox(id).await.kept.expect("its work is kept");
+        Mirror::of(&self.data(), project).file(kept.reference.as_deref().unwrap(), "work")
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rescue_that_never_succeeds_ends_frees_its_task_and_waits_for_a_person() {
+    let omoi = Omoi::with_scenarios_and(&[("fails", FAILS)], &FEW_TRIES).await;
+    let gate = Gate::before(&omoi);
+    gate.shut("broken");
+    let repository = Repository::small();
+    let project = omoi.autonomous(&repository, "fails").await;
+    let task = omoi.new_task(json!({ "project_id": project, "title": "Begin", "max_retries": 1 })).await;
+    let first = omoi.attempt(&task, 1).await;
+    omoi.until_event(&first, "agent.started").await;
+    omoi.until_file(&first, "waits").await;
+    omoi.kill_init(&first);
+
+    // The retry does not wait for what is not kept.
+    let second = omoi.attempt(&task, 2).await;
+    omoi.until_event(&second, "agent.started").await;
+    let left = omoi.sandbox(&first).await;
+    assert_eq!(left.place, Place::Unkept);
+    let rescue = left.rescue.unwrap();
+    assert_eq!((rescue.tries, rescue.next_at), (2, None));
+    assert!(rescue.error.contains(WHY), "{}", rescue.error);
+    assert!(omoi.data().join("sandboxes").join(first.as_str()).is_dir(), "nothing is deleted");
+    let (status, _) = omoi.post(&format!("/api/v1/tasks/{task}/cancel"), &json!({})).await;
+    assert_eq!(status, 200);
+    omoi.until_event(&second, "SANDBOX_UNKEPT").await;
+
+    for id in [&first, &second] {
+        let (status, answer) = omoi.decide(id, "discard").await;
+        assert_eq!(status, 200, "{answer}");
+        let seen = omoi.gone(id).await;
+        let lost =
+            seen.iter().find(|event| event.event_type == "sandbox.discarded").expect("the loss is named");
+        let lost = data(lost);
+        assert!(lost["error"].as_str().unwrap().contains(WHY), "{lost}");
+        for named in ["branch_name", "base_commit", "disk_bytes"] {
+            assert!(!lost[named].is_null(), "{named}: {lost}");
+        }
+        assert_eq!(omoi.decide(id, "discard").await.0, 409);
+    }
+    Traces::assert_none(&omoi.data(), &[first.to_string(), second.to_string()]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_dies_while_rescues_fail_gives_up_once_and_keeps_the_work_when_asked_again() {
+    let mut omoi = Omoi::start_with(As::Root, &FEW_TRIES).await;
+    let gate = Gate::before(&omoi);
+    let project = omoi.small_project().await;
+    for point in Point::OF_FAILED_RESCUES {
+        gate.shut("broken");
+        let id = omoi.with_work(&project, point.as_str()).await;
+        omoi.kill().await;
+        omoi.start_again_until(point, 1).await;
+        let terminate = format!("{}/api/v1/sandboxes/{id}/terminate", omoi.url());
+        let _ = omoi.http.post(terminate).bearer_auth(omoi.token()).json(&json!({})).send().await;
+        omoi.died().await;
+        omoi.start_again().await;
+        let seen = omoi.until(&id, |event| event.event_type == "SANDBOX_UNKEPT").await;
+        let told = seen.iter().filter(|event| event.event_type == "SANDBOX_UNKEPT").count();
+        assert_eq!((told, omoi.sandbox(&id).await.place), (1, Place::Unkept), "{}", point.as_str());
+
+        gate.open("broken");
+        assert_eq!(omoi.decide(&id, "rescue").await.0, 200);
+        assert_eq!(omoi.kept_file(&project, &id).await, point.as_str());
+        Traces::assert_none(&omoi.data(), &[id.to_string()]);
+    }
+}
+
+/// Eight is as many as there are rescues at once, and steps.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rescues_that_do_not_end_keep_no_sandbox_from_being_made_or_stopped() {
+    let omoi = Omoi::start(As::Root).await;
+    let gate = Gate::before(&omoi);
+    let projects = [omoi.small_project().await, omoi.small_project().await];
+    let mut all = Vec::new();
+    for n in 0..8 {
+        let project = &projects[n % 2];
+        all.push((project, omoi.with_work(project, &format!("work {n}")).await));
+    }
+    gate.shut("block");
+    for (_, id) in &all {
+        omoi.terminate(id).await;
+    }
+    gate.begun(all.len()).await;
+
+    let made = omoi.with_work(&projects[0], "made meanwhile").await;
+    omoi.terminate(&made).await;
+    for (_, id) in &all {
+        assert_eq!(omoi.sandbox(id).await.place, Place::Up, "its rescue has not ended");
+    }
+    gate.open("block");
+    all.push((&projects[0], made));
+    for (n, (project, id)) in all.iter().enumerate() {
+        let expected = if n < 8 { format!("work {n}") } else { "made meanwhile".to_owned() };
+        assert_eq!(omoi.kept_file(project, id).await, expected);
+    }
+}
