@@ -908,7 +908,8 @@ export interface paths {
         put?: never;
         /**
          * Remove what is left of ended sandboxes
-         * @description Their work is kept. Whatever is beyond the limits of the configuration goes without anybody asking.
+         * @description Their work is kept. Whatever is beyond the limits of the configuration goes without anybody asking. A sandbox whose work
+         *     could not be kept stays until a person discards it.
          */
         post: operations["sandboxes_prune"];
         delete?: never;
@@ -1025,6 +1026,27 @@ export interface paths {
         get: operations["sandboxes_get_diff"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Discard the work of an ended sandbox that could not be kept
+         * @description Its disk is removed, and what no branch and no preserved ref holds is lost for good. The event `sandbox.discarded` names
+         *     the loss. A sandbox that is live, is kept or is still being rescued is refused (409).
+         */
+        post: operations["sandboxes_discard"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1197,6 +1219,27 @@ export interface paths {
          *     `collaboration` allows (`off`, `related`, `project`).
          */
         post: operations["messages_tell"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sandboxes/{id}/rescue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try again to keep the work of an ended sandbox
+         * @description For a sandbox whose rescue failed. It is tried again at once; while the server has not given up, only the wait is cut
+         *     short. Any other sandbox is refused (409).
+         */
+        post: operations["sandboxes_rescue"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2554,6 +2597,11 @@ export interface components {
             critical_alerts: number;
             /** Format: int64 */
             open_conflicts: number;
+            /**
+             * Format: int64
+             * @description Ended sandboxes whose work could not be kept, for which a person has to decide.
+             */
+            unkept_sandboxes?: number;
             /** Format: double */
             coherence_score?: number | null;
             system_status?: components["schemas"]["SystemStatus"] | null;
@@ -4088,6 +4136,7 @@ export interface components {
                 kept?: components["schemas"]["Kept"] | null;
                 /** @description What stands in the way of the next step with its place. */
                 place_error?: string | null;
+                rescue?: components["schemas"]["Rescue"] | null;
                 verdict?: components["schemas"]["FindingSeverity"] | null;
                 /**
                  * Format: double
@@ -4356,7 +4405,7 @@ export interface components {
          * @description Where a sandbox is that the server itself makes and removes.
          * @enum {string}
          */
-        Place: "none" | "wanted" | "up" | "kept" | "gone";
+        Place: "none" | "wanted" | "up" | "unkept" | "discarded" | "kept" | "gone";
         /**
          * @description Where a policy comes from.
          * @enum {string}
@@ -4535,7 +4584,7 @@ export interface components {
          * @description Why what is left of an ended sandbox is removed.
          * @enum {string}
          */
-        Removal: "age" | "too_many" | "disk_use" | "disk_free";
+        Removal: "age" | "too_many" | "disk_use" | "disk_free" | "discarded";
         Removed: {
             sandbox_id: components["schemas"]["SandboxId"];
             reason: components["schemas"]["Removal"];
@@ -4556,6 +4605,26 @@ export interface components {
              * @description The version that was seen; another one is a conflict.
              */
             version?: number | null;
+        };
+        /** @description Tries to keep the work of an ended sandbox that failed. */
+        Rescue: {
+            /**
+             * Format: int64
+             * @description Failed tries since the sandbox ended, or since a person last asked for a rescue.
+             */
+            tries: number;
+            /** @description Why the last try failed. */
+            error: string;
+            /**
+             * Format: date-time
+             * @description When the next try begins; absent when the server has given up and a person decides.
+             */
+            next_at?: string | null;
+            /**
+             * Format: int64
+             * @description What the sandbox takes of the disk, once the server has given up.
+             */
+            disk_bytes?: number | null;
         };
         ResultId: string;
         /** @enum {string} */
@@ -4608,6 +4677,7 @@ export interface components {
             kept?: components["schemas"]["Kept"] | null;
             /** @description What stands in the way of the next step with its place. */
             place_error?: string | null;
+            rescue?: components["schemas"]["Rescue"] | null;
             verdict?: components["schemas"]["FindingSeverity"] | null;
             /**
              * Format: double
@@ -10892,6 +10962,8 @@ export interface operations {
                 task_id?: components["schemas"]["TaskId"];
                 /** @description Only those that may hold a task, or only those that may not. */
                 live?: boolean;
+                /** @description Only those whose work could not be kept, for which a person has to decide. */
+                unkept?: boolean;
                 /** @description How many at most. */
                 limit?: number;
                 /** @description `next` of the page before. */
@@ -12061,6 +12133,139 @@ export interface operations {
             };
             /** @description No such thing */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_discard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reason"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            /** @description The body is not JSON */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not said to be JSON */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13453,6 +13658,99 @@ export interface operations {
             };
             /** @description The disk is full; try again once there is room */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    sandboxes_rescue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["schemas"]["SandboxId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            /** @description No valid token */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not allowed with this token, or from this page */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No such thing */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not as things stand */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Addressed to a name that is not this server's */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A parameter or the body fails validation */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too much at once; try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not available; try again */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -114,6 +114,8 @@ function markOf({ type, data }: LogEvent): MarkKind | undefined {
     case 'agent.failed':
     case 'sandbox.failed':
     case 'sandbox.lost':
+    case 'sandbox.unkept':
+    case 'sandbox.discarded':
     case 'budget.exceeded':
     case 'egress.denied':
       return 'error'

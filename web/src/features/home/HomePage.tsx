@@ -11,7 +11,7 @@ import { Page } from '../../ui/Page'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { Quiet, Section } from '../../ui/Section'
 import { Begin } from './Begin'
-import { anyProject, costsSince, diagnosesOpen, heldTasks, liveSandboxes, suggestions, tasksIn, waitingSpecs, wrongSandboxes } from './queries'
+import { anyProject, costsSince, diagnosesOpen, heldTasks, liveSandboxes, suggestions, tasksIn, unkeptSandboxes, waitingSpecs, wrongSandboxes } from './queries'
 import { Completed, Running, Wrong } from './rows'
 import { needs, Needs } from './Needs'
 
@@ -41,19 +41,19 @@ export function HomePage() {
   const gates = useQuery(waitingSpecs())
   const suggested = useQuery(suggestions())
   const diagnoses = useQuery(diagnosesOpen())
+  const unkept = useQuery(unkeptSandboxes())
   const costs = useQuery(costsSince(today))
   const projects = useQuery(anyProject())
   const [acts, hear] = useActs((live.data?.items ?? []).map(({ id }) => id))
   useHomeStream(hear)
 
-  const all = [live, held, failed, pending, completed, wrong, gates, suggested, diagnoses]
+  const all = [live, held, failed, pending, completed, wrong, gates, suggested, diagnoses, unkept]
   const error = all.find((query) => query.error)?.error
   const retry = () => all.forEach((query) => void query.refetch())
   const tasks = held.data?.items ?? []
-  const waiting = needs(tasks, pending.data?.items ?? [], failed.data?.items ?? [], acts, gates.data?.items ?? [], {
-    suggestions: suggested.data?.items ?? [],
-    diagnoses: diagnoses.data?.items ?? [],
-  })
+  const supervised = { suggestions: suggested.data?.items ?? [], diagnoses: diagnoses.data?.items ?? [] }
+  const [pended, fell] = [pending.data?.items ?? [], failed.data?.items ?? []]
+  const waiting = needs(tasks, pended, fell, acts, gates.data?.items ?? [], supervised, unkept.data?.items ?? [])
   const isEmpty = [live, failed, pending, completed].every((query) => query.data?.items.length === 0)
 
   return (

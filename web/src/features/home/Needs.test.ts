@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Diagnosis, GuardianIntervention, Spec, Task } from '../../api/types'
+import type { Diagnosis, GuardianIntervention, Sandbox, Spec, Task } from '../../api/types'
 import { idOf, needs } from './Needs'
 
 const task = (id: string, more: Partial<Task> = {}) =>
@@ -15,8 +15,10 @@ test('what waits for a person comes oldest first, and what goes on by itself doe
   const gates = [{ id: 'spec', current_phase: 'design', updated_at: '2026-11-16T08:30:00Z' } as Spec]
   const suggestions = [{ id: 'int', do: 'nudge', finding: 'in circles', created_at: '2026-11-16T09:40:00Z' } as GuardianIntervention]
   const diagnoses = [{ id: 'dia', root_cause: 'no disk', created_at: '2026-11-16T07:00:00Z' } as Diagnosis]
-  const found = needs(held, [task('pending')], failed, acts, gates, { suggestions, diagnoses })
+  const unkept = [{ id: 'sbx-unkept', ended_at: '2026-11-16T06:00:00Z', rescue: { tries: 8, error: 'too large' } } as Sandbox]
+  const found = needs(held, [task('pending')], failed, acts, gates, { suggestions, diagnoses }, unkept)
   expect(found.map((need) => [need.kind, idOf(need), need.words])).toEqual([
+    ['unkept', 'sbx-unkept', 'too large'],
     ['diagnosis', 'dia', 'no disk'],
     ['failed', 'failed', 'no'],
     ['gate', 'spec', 'design of the spec'],

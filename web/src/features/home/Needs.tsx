@@ -1,8 +1,8 @@
 import { Link } from '@tanstack/react-router'
-import { Clock, Coins, LockKeyhole, ShieldQuestionMark, Stethoscope, X, type LucideIcon } from 'lucide-react'
-import type { Diagnosis, GuardianIntervention, Spec, Task } from '../../api/types'
+import { ArchiveX, Clock, Coins, LockKeyhole, ShieldQuestionMark, Stethoscope, X, type LucideIcon } from 'lucide-react'
+import type { Diagnosis, GuardianIntervention, Sandbox, Spec, Task } from '../../api/types'
 import { conflictOf, conflictWords } from '../../parts/conflict'
-import { oneLine } from '../../ui/plain'
+import { oneLine, shortId } from '../../ui/plain'
 import { Quiet } from '../../ui/Section'
 import { Ago } from '../../ui/Time'
 import type { Doing } from '../../live/doing'
@@ -14,6 +14,7 @@ export type Need = { words: string; since: string } & (
   | { kind: 'gate'; spec: Spec }
   | { kind: 'suggestion'; intervention: GuardianIntervention }
   | { kind: 'diagnosis'; diagnosis: Diagnosis }
+  | { kind: 'unkept'; sandbox: Sandbox }
 )
 
 /** What supervision has for a person to decide. */
@@ -27,8 +28,12 @@ export function needs(
   acts: ReadonlyMap<string, Doing>,
   gates: Spec[] = [],
   { suggestions, diagnoses }: Supervised = { suggestions: [], diagnoses: [] },
+  unkept: readonly Sandbox[] = [],
 ): Need[] {
   const found: Need[] = []
+  for (const sandbox of unkept) {
+    found.push({ kind: 'unkept', sandbox, words: sandbox.rescue?.error ?? '', since: sandbox.ended_at ?? sandbox.created_at })
+  }
   for (const intervention of suggestions) {
     found.push({ kind: 'suggestion', intervention, words: intervention.finding ?? intervention.text, since: intervention.created_at })
   }
@@ -58,6 +63,7 @@ export const KINDS: Record<Need['kind'], [LucideIcon, string, string]> = {
   gate: [LockKeyhole, 'text-warn', 'waits for approval'],
   suggestion: [ShieldQuestionMark, 'text-guard', 'the Guardian suggests'],
   diagnosis: [Stethoscope, 'text-guard', 'a ticket is stuck'],
+  unkept: [ArchiveX, 'text-bad', 'its work is not kept'],
 }
 
 export function idOf(need: Need): string {
@@ -68,6 +74,8 @@ export function idOf(need: Need): string {
       return need.intervention.id
     case 'diagnosis':
       return need.diagnosis.id
+    case 'unkept':
+      return need.sandbox.id
     default:
       return need.task.id
   }
@@ -82,6 +90,8 @@ export function titleOf(need: Need): string {
       return need.intervention.do === 'nudge' ? 'Tell the agent' : `To ${need.intervention.do}`
     case 'diagnosis':
       return `${need.diagnosis.failed_tasks} of ${need.diagnosis.total_tasks} tasks failed`
+    case 'unkept':
+      return `Sandbox ${shortId(need.sandbox.id)}`
     default:
       return need.task.title
   }
@@ -137,6 +147,7 @@ const ACTS: Record<Need['kind'], string> = {
   gate: 'Review',
   suggestion: 'Decide',
   diagnosis: 'Decide',
+  unkept: 'Decide',
 }
 
 /** Where it is dealt with. */
@@ -166,6 +177,8 @@ export function Where({ need, ...link }: WhereProps) {
       return <Link to="/monitor" search={{ tab: 'findings' }} {...link} />
     case 'diagnosis':
       return <Link to="/monitor" search={{ tab: 'diagnoses' }} {...link} />
+    case 'unkept':
+      return <Link to="/sandboxes/$id" params={{ id: need.sandbox.id }} {...link} />
     default:
       return <Link to="/tasks/$id" params={{ id: need.task.id }} {...link} />
   }

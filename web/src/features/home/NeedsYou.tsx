@@ -4,11 +4,12 @@ import { Bell } from 'lucide-react'
 import { useEffect, useRef } from 'react'
 import { useActs } from '../../app/acts'
 import { useSession } from '../../api/session'
+import type { Task } from '../../api/types'
 import { useNeedsChange, useRefetch } from '../../app/live'
 import { Menu, type MenuItem } from '../../ui/Menu'
 import { oneLine } from '../../ui/plain'
 import { KINDS, needs, titleOf, type Need } from './Needs'
-import { diagnosesOpen, heldTasks, liveSandboxes, suggestions, tasksIn, waitingSpecs } from './queries'
+import { diagnosesOpen, heldTasks, liveSandboxes, suggestions, tasksIn, unkeptSandboxes, waitingSpecs } from './queries'
 
 const SHOWN = 12
 const CHARS = 48
@@ -27,8 +28,9 @@ function Waiting() {
   const gates = useQuery(waitingSpecs())
   const suggested = useQuery(suggestions())
   const diagnoses = useQuery(diagnosesOpen())
+  const unkept = useQuery(unkeptSandboxes())
   const [acts, hear] = useActs((live.data?.items ?? []).map(({ id }) => id))
-  const refetch = useRefetch(['tasks', 'home'], ['sandboxes', 'home', 'live'], ['specs', 'home'], ['supervision', 'needs'])
+  const refetch = useRefetch(['tasks', 'home'], ['sandboxes', 'home', 'live'], ['sandboxes', 'home', 'unkept'], ['specs', 'home'], ['supervision', 'needs'])
   useNeedsChange((event) => {
     if (event === 'connected' || !hear(event)) refetch()
   })
@@ -41,10 +43,9 @@ function Waiting() {
   }, [pathname, refetch])
   const navigate = useNavigate()
 
-  const items = needs(held.data?.items ?? [], pending.data?.items ?? [], failed.data?.items ?? [], acts, gates.data?.items ?? [], {
-    suggestions: suggested.data?.items ?? [],
-    diagnoses: diagnoses.data?.items ?? [],
-  })
+  const supervised = { suggestions: suggested.data?.items ?? [], diagnoses: diagnoses.data?.items ?? [] }
+  const tasks = [held, pending, failed].map((query) => query.data?.items ?? []) as [Task[], Task[], Task[]]
+  const items = needs(...tasks, acts, gates.data?.items ?? [], supervised, unkept.data?.items ?? [])
   if (items.length === 0) return null
   const go = (need: Need) => {
     switch (need.kind) {
@@ -54,6 +55,8 @@ function Waiting() {
         return void navigate({ to: '/monitor', search: { tab: 'findings' } })
       case 'diagnosis':
         return void navigate({ to: '/monitor', search: { tab: 'diagnoses' } })
+      case 'unkept':
+        return void navigate({ to: '/sandboxes/$id', params: { id: need.sandbox.id } })
       default:
         return void navigate({ to: '/tasks/$id', params: { id: need.task.id } })
     }

@@ -54,6 +54,15 @@ export function wrongSandboxes() {
   })
 }
 
+/** Ended sandboxes whose work could not be kept. */
+export function unkeptSandboxes() {
+  return queryOptions({
+    queryKey: ['sandboxes', 'home', 'unkept'],
+    queryFn: ({ signal }): Promise<List<Sandbox>> =>
+      ask(api.GET('/api/v1/sandboxes', { params: { query: { unkept: true, limit: LIVE } }, signal })),
+  })
+}
+
 /** Specs with a phase that a person has to approve. */
 export function waitingSpecs() {
   return queryOptions({

@@ -69,9 +69,10 @@ function Tiles() {
         {look && `${look.system_status.replaceAll('_', ' ')}; `}
         {count(conductor.data.open_conflicts, 'conflict')}, {count(conductor.data.open_duplicates, 'duplicate')}
       </Tile>
-      <Tile name="Open anomalies" value={String(open)} isBad={board.data.critical_alerts > 0} to="anomalies">
+      <Tile name="Open anomalies" value={String(open)} isBad={board.data.critical_alerts > 0 || (board.data.unkept_sandboxes ?? 0) > 0} to="anomalies">
         {board.data.critical_alerts > 0 ? `${board.data.critical_alerts} of them critical` : 'none critical'};{' '}
         {count(board.data.stale_agents, 'agent')} not heard of
+        {(board.data.unkept_sandboxes ?? 0) > 0 && `; the work of ${count(board.data.unkept_sandboxes ?? 0, 'sandbox', 'sandboxes')} is not kept`}
       </Tile>
       <Tile name="Interventions, 24 hours" value={String(effects.made)} isBad={false} to="findings">
         {effective(effects)}

@@ -13,6 +13,7 @@ import { Dialog } from '../../ui/Dialog'
 import { Menu } from '../../ui/Menu'
 import { ErrorPanel } from '../../ui/panels'
 import { nameOf } from '../../ui/plain'
+import { Decide } from './Decide'
 import { isAlive } from './list'
 import { messageList, messageSend, sandboxOne, sandboxStop, taskAgain } from './queries'
 import { transcriptDownload } from './transcript'
@@ -65,6 +66,7 @@ export function Actions({ sandbox, task }: { sandbox: Sandbox; task: Task | null
           </Button>
         </>
       )}
+      {mayAct && sandbox.place === 'unkept' && <Decide sandbox={sandbox} />}
       <Menu label="More actions" items={others.map(({ label, run }) => ({ label, onChoose: run }))} />
       {asking === 'interrupt' && <Interrupt sandbox={sandbox} onClose={close} />}
       {asking === 'stop' && <Stop sandbox={sandbox} onClose={close} />}

@@ -37,7 +37,8 @@ export function DetailsTab({ sandbox, task }: { sandbox: Sandbox | undefined; ta
           <Line name="started">{time(sandbox.started_at)}</Line>
           <Line name="ended">{time(sandbox.ended_at)}</Line>
           <Line name="lease until">{time(sandbox.lease_expires_at)}</Line>
-          <Line name="in the way">{sandbox.place_error && plain(sandbox.place_error)}</Line>
+          <Line name="in the way">{sandbox.place_error && sandbox.place_error !== sandbox.rescue?.error && plain(sandbox.place_error)}</Line>
+          <Line name="not kept">{sandbox.rescue && `${plain(sandbox.rescue.error)} (${sandbox.rescue.tries} tries)`}</Line>
         </Part>
       )}
       {layers.length > 0 && (

@@ -51,7 +51,7 @@ export function Outcome({ sandbox, task }: { sandbox: Sandbox; task: Task | null
         </Link>
       )}
       {own?.error_message && <span className="untrusted">{oneLine(own.error_message, WORDS_CHARS)}</span>}
-      <span className="untrusted text-fg">{keptWords(sandbox)}</span>
+      <span className={`untrusted ${sandbox.rescue ? 'text-bad' : 'text-fg'}`}>{oneLine(keptWords(sandbox), WORDS_CHARS)}</span>
     </div>
   )
 }
@@ -66,7 +66,10 @@ function proofOf(task: Task | undefined): string | undefined {
   return `${nameOf(told)}: ${passed} of ${checks.length} checks passed`
 }
 
-function keptWords({ kept }: Sandbox): string {
+function keptWords({ kept, place, rescue }: Sandbox): string {
+  if (rescue && (place === 'discarded' || place === 'gone')) return `Its work could not be kept and was discarded: ${rescue.error}`
+  if (rescue && place === 'unkept') return `Its work could not be kept, and nothing is deleted until you decide: ${rescue.error}`
+  if (rescue) return `Its work is not kept yet, and it is tried again: ${rescue.error}`
   if (!kept) return 'What is kept of its work is not known yet.'
   if (!kept.kept) return 'There was no work beyond what it started from.'
   const files = kept.files === 1 ? '1 file' : `${kept.files} files`

@@ -250,6 +250,29 @@ describe('the page of a sandbox', () => {
     expect(screen.getByRole('link', { name: 'Its checks' })).toBeTruthy()
   })
 
+  test('lets a person decide about work that could not be kept, and names the loss', async () => {
+    const rescue = { tries: 8, error: 'the push is refused', next_at: null, disk_bytes: 5 << 20 }
+    sandbox = { ...sandbox, status: 'failed', place: 'unkept', base_commit: '0123456789abcdef', ended_at: '2026-11-16T09:05:00Z', kept: null, rescue }
+    show()
+    expect(await screen.findByText(/nothing is deleted until you decide: the push is refused/)).toBeTruthy()
+    await userEvent.click(screen.getByRole('button', { name: 'Keep it' }))
+    await userEvent.click(within(screen.getByRole('dialog')).getByRole('button', { name: 'Keep it' }))
+    await waitFor(() => expect(posted.map(([path]) => path)).toEqual(['/sandboxes/sbx-1/rescue']))
+    await waitFor(() => expect(screen.queryByRole('dialog')).toBeNull())
+    await userEvent.click(screen.getByRole('button', { name: 'Discard' }))
+    const dialog = screen.getByRole('dialog')
+    for (const named of [/evil/, /0123456789ab/, /the push is refused/, /5/]) expect(dialog.textContent).toMatch(named)
+    await userEvent.click(within(dialog).getByRole('button', { name: 'Discard' }))
+    await waitFor(() => expect(posted.at(-1)?.[0]).toBe('/sandboxes/sbx-1/discard'))
+  })
+
+  test('offers no decision to one who may only look', async () => {
+    sandbox = { ...sandbox, status: 'failed', place: 'unkept', ended_at: '2026-11-16T09:05:00Z', kept: null, rescue: { tries: 8, error: 'no' } }
+    show('viewer')
+    expect(await screen.findByText(/nothing is deleted until you decide/)).toBeTruthy()
+    expect(screen.queryByRole('button', { name: 'Discard' })).toBeNull()
+  })
+
   test('says how it ended and where the work is', async () => {
     sandbox = { ...sandbox, status: 'failed', ended_at: '2026-11-16T09:05:00Z', kept: { kept: true, ref: 'refs/preserved/sbx-1', commit: '0123456789abcdef', files: 2, events: 0 } }
     show()

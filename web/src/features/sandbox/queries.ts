@@ -95,6 +95,17 @@ export function sandboxStop(id: string) {
   return ask(api.POST('/api/v1/sandboxes/{id}/terminate', { params: { path: { id } }, body }))
 }
 
+/** Has work rescued again that could not be kept. */
+export function sandboxRescue(id: string) {
+  return ask(api.POST('/api/v1/sandboxes/{id}/rescue', { params: { path: { id } } }))
+}
+
+/** Gives up work that could not be kept. */
+export function sandboxDiscard(id: string) {
+  const body = { reason: 'discarded on its page' }
+  return ask(api.POST('/api/v1/sandboxes/{id}/discard', { params: { path: { id } }, body }))
+}
+
 /** Puts a task back that is over, and orders a sandbox for it. */
 export async function taskAgain({ id, project_id }: Task): Promise<string> {
   await ask(api.POST('/api/v1/tasks/{id}/retry', { params: { path: { id } } }))

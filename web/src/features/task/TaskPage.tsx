@@ -97,6 +97,7 @@ const CHANGES = [
   'SANDBOX_ENDED',
   'SANDBOX_SPAWNED',
   'SANDBOX_KEPT',
+  'SANDBOX_UNKEPT',
   'SANDBOX_model.call',
   'SANDBOX_agent.file_edited',
   'SANDBOX_check.completed',

@@ -68,6 +68,8 @@ function sayingOf(event: LogEvent): Said {
     case 'agent.error':
     case 'sandbox.failed':
     case 'sandbox.lost':
+    case 'sandbox.unkept':
+    case 'sandbox.discarded':
     case 'iteration.failed':
     case 'spec.phase_failed':
     case 'spec.execution_failed':
@@ -146,6 +148,8 @@ const TITLES: Record<string, string> = {
   'sandbox.lost': 'Sandbox lost',
   'sandbox.terminated': 'Sandbox stopped',
   'sandbox.preserved': 'Work kept',
+  'sandbox.unkept': 'Work not kept: a person decides',
+  'sandbox.discarded': 'Work discarded',
   'workspace.progress': 'Workspace',
   'workspace.ready': 'Workspace ready',
   'workspace.pushed': 'Pushed',
