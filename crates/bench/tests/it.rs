@@ -1,6 +1,5 @@
 //! The load program as a person runs it, where it cannot start.
 #![expect(clippy::disallowed_methods, reason = "the tests start the program under test")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::process::Command;
 

@@ -54,11 +54,12 @@ pub fn is_full(error: &io::Error) -> bool {
 /// Writes a file of `FREE_BYTES_MIN` into a directory and removes it again. Unlike the number of free blocks, this also
 /// finds a quota that is used up.
 pub fn try_to_write(dir: &Path) -> io::Result<()> {
-    const PART: [u8; 64 << 10] = [0; 64 << 10];
+    const PART_BYTES: usize = 64 << 10;
+    let part = vec![0_u8; PART_BYTES];
     let path = dir.join(format!(".room-{}", crate::git::unique()));
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
-    let parts = FREE_BYTES_MIN / PART.len() as u64;
-    let written = (0..parts).try_for_each(|_| file.write_all(&PART)).and_then(|()| file.sync_data());
+    let parts = FREE_BYTES_MIN / PART_BYTES as u64;
+    let written = (0..parts).try_for_each(|_| file.write_all(&part)).and_then(|()| file.sync_data());
     std::fs::remove_file(&path)?;
     written
 }

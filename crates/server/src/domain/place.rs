@@ -147,8 +147,9 @@ mod tests {
         const FIRST: bool = false;
         const AGAIN: bool = true;
         let share = |at_once, per_project| Share { at_once, per_project };
+        type Row = (&'static str, Share, &'static [(&'static str, bool)], (&'static str, bool), bool);
         #[rustfmt::skip]
-        let table: [(&str, Share, &[(&str, bool)], (&str, bool), bool); 12] = [
+        let table: [Row; 12] = [
             ("nothing runs", share(4, 3), &[], ("a", FIRST), true),
             ("all places are taken", share(2, 2), &[("a", FIRST), ("b", FIRST)], ("c", FIRST), false),
             ("a project has its share", share(4, 3), &[("a", FIRST); 3], ("a", FIRST), false),

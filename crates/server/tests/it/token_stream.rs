@@ -86,11 +86,11 @@ on_both! { without_pings =>
     async fn a_long_poll_ends_with_the_token_of_its_sandbox(app: App) {
         let app = Arc::new(app);
         let (sandbox, other) = (app.sandbox().await, app.sandbox().await);
-        let poll = async |of: &Sandbox| {
+        let poll = |of: &Sandbox| {
             let (app, of) = (app.clone(), of.clone());
             tokio::spawn(async move { app.get_as(&of, "/messages?wait=600").await })
         };
-        let (polling, going_on) = (poll(&sandbox).await, poll(&other).await);
+        let (polling, going_on) = (poll(&sandbox), poll(&other));
         revoke_from_outside(&app, &sandbox).await;
         soon(polling).await.unwrap().refused(401, "token_ended");
         let id = app.queue(&other, "hello").await;
@@ -145,11 +145,11 @@ on_both! { |config| { behind(config); without_pings(config); } =>
 
     async fn a_model_call_that_waits_for_its_first_byte_ends_with_its_token(app: App) {
         let sandbox = app.sandbox_with_task().await;
-        let (asked, mut arrived) = tokio::sync::mpsc::unbounded_channel();
-        let (release, hold) = std::sync::mpsc::channel::<()>();
+        let (asked, mut arrived) = tokio::sync::mpsc::channel(1);
+        let (release, hold) = std::sync::mpsc::sync_channel::<()>(1);
         let hold = std::sync::Mutex::new(hold);
         StandIn::of(&app).replies(move |_| {
-            asked.send(()).unwrap();
+            asked.try_send(()).unwrap();
             let _ = tokio::task::block_in_place(|| hold.lock().unwrap().recv());
             crate::stand_in::whole(200, crate::stand_in::message(1, 1))
         });

@@ -72,7 +72,7 @@ fn a_new_file_takes_nothing_away_whatever_is_done_to_it_later() {
     let created = Edit { is_created: true, ..edit("tests/test_new.py", whole) };
     let trimmed =
         edit("tests/test_new.py", "-def test_a():\n-    assert a == 1\n-    assert b\n-    assert c");
-    assert!(after(&[created.clone()]).lost.is_none());
+    assert!(after(std::slice::from_ref(&created)).lost.is_none());
     assert!(after(&[created.clone(), trimmed.clone()]).lost.is_none());
     let deleted = Edit { is_deleted: true, ..trimmed };
     assert!(after(&[created.clone(), deleted]).lost.is_none());
