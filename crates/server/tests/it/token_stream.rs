@@ -24,7 +24,7 @@ fn without_pings(config: &mut omoi_server::config::Config) {
 /// A WebSocket and a stream of server-sent events, both opened with this token.
 async fn open(app: &App, token: &str) -> (Viewer, Stream) {
     let mut viewer = app.try_watch(token, "").await.unwrap();
-    viewer.sign("hello").await;
+    viewer.sign("ping").await;
     (viewer, app.open_stream_by(token, "", &[]).await)
 }
 
@@ -67,7 +67,7 @@ on_both! { without_pings =>
         let (path, secret) = new_token(&app, json!({})).await;
         let cookie = app.signed_in(&secret).await;
         let mut viewer = app.watch_by_cookie(&cookie, &app.base).await.unwrap();
-        viewer.sign("hello").await;
+        viewer.sign("ping").await;
         app.delete(&path).await.expect(200);
         assert_eq!(viewer.hear_last().await, Said::Closed(4401));
     }
