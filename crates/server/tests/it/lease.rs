@@ -343,6 +343,48 @@ on_both! {
         app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
         app.event(&sandbox, "agent.message", json!({})).await.expect(200);
         beat().await;
+    async fn a_sandbox_is_attached_with_the_lease_that_it_asks_for(app: App) {
+        let project = app.project(&crate::app::unique("project")).await;
+        let task = app.task(&project, json!({})).await;
+        let sandbox = app.attach(json!({ "task_id": task, "lease_seconds": 1_800 })).await;
+        let lease = Duration::from_secs(1_800);
+        let ends = async || time(&app.show_sandbox(&sandbox).await["lease_expires_at"]);
+        assert_eq!(ends().await, app.now() + lease);
+        for event_type in ["agent.heartbeat", "agent.tool_use"] {
+            app.advance(lease - SECOND).await;
+            app.event(&sandbox, event_type, json!({})).await.expect(200);
+            assert_eq!(ends().await, app.now() + lease, "{event_type}");
+        }
+        let usual = app.sandbox().await;
+        app.event(&usual, "agent.tool_use", json!({})).await.expect(200);
+        assert_eq!(time(&app.show_sandbox(&usual).await["lease_expires_at"]), app.now() + LEASE);
+
+        // After the server was away, the sandbox has the lease that it asked for anew.
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        app.clock.advance(jiff::SignedDuration::from_hours(3));
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        assert_eq!(ends().await, app.now() + lease);
+        app.clock.advance(jiff::SignedDuration::from_hours(-24));
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        assert_eq!(ends().await, app.now() + lease);
+        app.advance(lease).await;
+        assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], "lease_expired");
+    }
+
+    async fn a_lease_out_of_range_is_refused_with_the_bounds(app: App) {
+        for seconds in [i64::MIN, -1, 0, 1, 9, 86_401, i64::MAX] {
+            let asked = json!({ "lease_seconds": seconds });
+            let problem = app.post("/api/v1/sandboxes", asked).await.refused(422, "lease_out_of_range");
+            let detail = text(&problem["detail"]);
+            for part in [seconds.to_string().as_str(), "10 to 86400 seconds", "lease.request_min"] {
+                assert!(detail.contains(part), "{part:?} is not in {detail:?}");
+            }
+        }
+        for seconds in [10, 86_400] {
+            app.attach(json!({ "lease_seconds": seconds })).await;
+        }
+    }
+
         assert_eq!((lease(&sandbox).await, lease(&held).await), (first, second));
         app.clock.advance(jiff::SignedDuration::from_mins(2));
         app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
