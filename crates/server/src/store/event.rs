@@ -241,8 +241,10 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
     let data = keep::extract(tx, &stream.reporter, seq, event).await?;
     let mut refused = None;
     if report::is_trigger(&event.event_type) {
-        refused =
-            transition::report(tx, &mut stream.reporter, &event.event_type, event.event_data.get()).await?;
+        let report = report::meaning(&event.event_type, &json(event.event_data.get())?, stream.run());
+        if let Some(report) = report {
+            refused = transition::report(tx, &mut stream.reporter, report).await?;
+        }
     } else if let Some(state) = report::of_message(&event.event_type) {
         message::reported_by_event(tx, &stream.reporter.id, state, event.event_data.get()).await?;
     } else if event.event_type == footprint::EVENT {

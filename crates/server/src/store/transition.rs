@@ -8,7 +8,7 @@ use omoi_protocol::{
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    Error, Tx, attempt, dependency, event,
+    Error, Tx, attempt, dependency,
     proof::{self, Owed},
     sandbox::{self, Reporter},
     task::rank,
@@ -18,7 +18,7 @@ use super::{
 use crate::domain::{
     check,
     lease::Lease,
-    report::{self, Report},
+    report::Report,
     retry::{self, RetryDecision},
     task::{Effect, Proof, Refused, TaskEvent, TaskState},
 };
@@ -143,14 +143,12 @@ pub(super) async fn time_out(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     Ok(())
 }
 
-/// What an event means for the task of its sandbox; the code of the refusal when it changes nothing.
+/// What a report means for the task of its sandbox; the code of the refusal when it changes nothing.
 pub(super) async fn report(
     tx: &mut Tx,
     from: &mut Reporter,
-    event_type: &str,
-    data: &str,
+    report: Report,
 ) -> Result<Option<&'static str>, Error> {
-    let Some(report) = report::meaning(event_type, &event::json(data)?) else { return Ok(None) };
     let Some(task_id) = from.task_id.clone() else { return end_of_none(tx, from, report).await };
     let stored = Stored::load(tx, &task_id).await?;
     let generation = from.generation;
