@@ -6,7 +6,7 @@
 
 pub use omoi_protocol::event::is_heartbeat;
 use omoi_protocol::{
-    FailureKind, MessageState,
+    FailureKind, MessageId, MessageState, MessageType,
     outcome::{CheckResult, Outcome, PullRequest, Tokens},
 };
 use serde_json::Value;
@@ -68,12 +68,46 @@ pub fn may_end(event_type: &str) -> bool {
     is_trigger(event_type) && event_type != "agent.started"
 }
 
-/// What an event says of the message that it names.
+/// What an event says of a message, which [`Mention`] names.
 pub fn of_message(event_type: &str) -> Option<MessageState> {
     match event_type {
         "agent.message_injected" | "agent.interrupted" => Some(MessageState::Injected),
         "agent.processing" => Some(MessageState::Acknowledged),
         _ => None,
+    }
+}
+
+/// Which message an event is about. Workers of the earlier system leave its id out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mention {
+    Id(MessageId),
+    /// The oldest message with this content, or else the oldest of this type, of those that the worker was handed and that
+    /// have not come this far.
+    Like {
+        content: Option<String>,
+        message_type: MessageType,
+    },
+}
+
+impl Mention {
+    /// None where the event is about no message.
+    pub fn read(event_type: &str, data: &Value) -> Option<Self> {
+        let text = |key: &str| data[key].as_str();
+        if let Some(id) = text("message_id").filter(|id| !id.is_empty()) {
+            return id.parse().ok().map(Self::Id);
+        }
+        // Of an interrupt there is only the reason: what was said, or that a signal has ended the worker.
+        if event_type == "agent.interrupted" {
+            let reason = text("reason");
+            let content = text("content").or(reason).map(str::to_owned);
+            let by_signal = reason.is_some_and(is_shutdown);
+            return (!by_signal).then_some(Self::Like { content, message_type: MessageType::Interrupt });
+        }
+        let message_type = match text("message_type") {
+            Some(word) => word.parse().ok()?,
+            None => MessageType::UserMessage,
+        };
+        Some(Self::Like { content: text("content").map(str::to_owned), message_type })
     }
 }
 
@@ -431,6 +465,38 @@ mod tests {
                 (heartbeat, noise),
                 "{event_type}"
             );
+        }
+    }
+
+    #[test]
+    fn an_event_without_an_id_tells_by_content_and_type_which_message_it_is_about() {
+        use MessageType::{GuardianNudge, Interrupt, UserMessage};
+        let (injected, interrupted, processing) =
+            ("agent.message_injected", "agent.interrupted", "agent.processing");
+        let like = |content: Option<&str>, message_type| {
+            Some(Mention::Like { content: content.map(str::to_owned), message_type })
+        };
+        let named = Some(Mention::Id("msg-7".parse().unwrap()));
+        let table = [
+            (injected, json!({"message_id": "msg-7", "content": "c"}), named.clone()),
+            (interrupted, json!({"message_id": "msg-7"}), named),
+            (injected, json!({"message_id": "no id at all"}), None),
+            (injected, json!({"message_id": null, "content": "c"}), like(Some("c"), UserMessage)),
+            (injected, json!({"message_id": "", "content": "c"}), like(Some("c"), UserMessage)),
+            (
+                injected,
+                json!({"message_type": "guardian_nudge", "content": "c"}),
+                like(Some("c"), GuardianNudge),
+            ),
+            (injected, json!({"message_type": "gossip", "content": "c"}), None),
+            (injected, json!({}), like(None, UserMessage)),
+            (interrupted, json!({"reason": "stop", "sender_id": null}), like(Some("stop"), Interrupt)),
+            (interrupted, json!({}), like(None, Interrupt)),
+            (interrupted, json!({"reason": "shutdown_signal"}), None),
+            (processing, json!({"message_id": null, "message_type": "interrupt"}), like(None, Interrupt)),
+        ];
+        for (event_type, data, expected) in table {
+            assert_eq!(Mention::read(event_type, &data), expected, "{event_type} {data}");
         }
     }
 }

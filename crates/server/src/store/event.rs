@@ -246,7 +246,8 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
             refused = transition::report(tx, &mut stream.reporter, report).await?;
         }
     } else if let Some(state) = report::of_message(&event.event_type) {
-        message::reported_by_event(tx, &stream.reporter.id, state, event.event_data.get()).await?;
+        let data = event.event_data.get();
+        message::reported_by_event(tx, &stream.reporter.id, state, &event.event_type, data).await?;
     } else if event.event_type == footprint::EVENT {
         footprint::observe(tx, &stream.reporter, event.event_data.get()).await?;
     }
