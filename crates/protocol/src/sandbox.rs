@@ -242,6 +242,9 @@ pub struct EventReceived {
     /// Why the event changed nothing, when it meant to: the code of the refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What became of the task, in words, where the event was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_because: Option<String>,
 }
 
 /// The answer to a batch: every event, in the order they came.

@@ -143,11 +143,21 @@ fn end_of_loop(data: &Value) -> Report {
         return completed(data);
     }
     let kind = match data["stop_reason"].as_str() {
+        _ if was_shut_down(data) => FailureKind::ShutDown,
         Some(reason) if reason.starts_with("max_") && reason.ends_with("_reached") => FailureKind::Limit,
         Some("consecutive_errors") => FailureKind::Agent,
         _ => FailureKind::Checks,
     };
     failed(kind, data)
+}
+
+/// Whether a signal to the worker ended the attempt, in the words of the earlier worker and of ours.
+fn was_shut_down(data: &Value) -> bool {
+    ["reason", "stop_reason"].iter().any(|key| data[key].as_str().is_some_and(is_shutdown))
+}
+
+fn is_shutdown(reason: &str) -> bool {
+    matches!(reason, "shutdown" | "shutdown_signal")
 }
 
 fn completed(data: &Value) -> Report {
@@ -177,7 +187,6 @@ fn tokens(data: &Value) -> Option<Tokens> {
     (input.is_some() || output.is_some()).then(|| Tokens {
         input_tokens: input.unwrap_or(0),
         output_tokens: output.unwrap_or(0),
-        _ if was_shut_down(data) => FailureKind::ShutDown,
         cache_read_tokens: count("cache_read_tokens").unwrap_or(0),
         cache_write_tokens: count("cache_write_tokens").unwrap_or(0),
     })
@@ -185,19 +194,13 @@ fn tokens(data: &Value) -> Option<Tokens> {
 
 /// `guess` gives way to the kind that the event itself names.
 fn failed(guess: FailureKind, data: &Value) -> Report {
-/// Whether a signal to the worker ended the attempt, in the words of the earlier worker and of ours.
-fn was_shut_down(data: &Value) -> bool {
-    ["reason", "stop_reason"].iter().any(|key| data[key].as_str().is_some_and(is_shutdown))
-}
-
-fn is_shutdown(reason: &str) -> bool {
-    matches!(reason, "shutdown" | "shutdown_signal")
-}
-
     let kind = data["failure_kind"].as_str().and_then(|kind| kind.parse().ok()).unwrap_or(guess);
     let text = |key| data[key].as_str().filter(|text| !text.trim().is_empty()).map(beginning);
     let error = match (text("error"), text("stop_reason")) {
         (Some(error), _) => error.to_owned(),
+        (None, _) if kind == FailureKind::ShutDown => {
+            "the worker was shut down before the work was done".to_owned()
+        }
         (None, Some(stop_reason)) => format!("the agent stopped without success: {stop_reason}"),
         (None, None) => "the agent stopped without success and gave no reason".to_owned(),
     };
@@ -232,9 +235,6 @@ mod tests {
         Some(Report::Failed { kind, error: error.to_owned(), checks: Vec::new() })
     }
 
-        (None, _) if kind == FailureKind::ShutDown => {
-            "the worker was shut down before the work was done".to_owned()
-        }
     fn completes(outcome: Outcome) -> Option<Report> {
         Some(Report::Completed { outcome: Box::new(outcome) })
     }
@@ -389,6 +389,7 @@ mod tests {
         let table = [
             ("agent.completed", json!({"continuous": true})),
             ("agent.completed", json!({"continuous": true, "success": false})),
+            ("agent.completed", json!({"continuous": true, "reason": "shutdown"})),
             ("agent.error", json!({"error": "one tool call went wrong"})),
             ("agent.error", json!({"phase": "initial_task"})),
             ("agent.tool_use", json!({"tool": "Bash"})),
@@ -427,7 +428,6 @@ mod tests {
         }
     }
 
-            ("agent.completed", json!({"continuous": true, "reason": "shutdown"})),
     #[test]
     fn the_cheap_check_agrees_with_the_meaning() {
         let fatal = json!({"fatal": true});
