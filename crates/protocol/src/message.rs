@@ -49,6 +49,24 @@ pub struct Message {
     pub deliveries: i64,
 }
 
+/// A message as it is handed out: with the names, besides `id` and `sender`, that workers of the earlier system read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct MessageHandedOut {
+    #[serde(flatten)]
+    pub message: Message,
+    /// The same as `id`.
+    pub message_id: MessageId,
+    /// The same as `sender`.
+    pub sender_id: String,
+}
+
+impl From<Message> for MessageHandedOut {
+    fn from(message: Message) -> Self {
+        Self { message_id: message.id.clone(), sender_id: message.sender.clone(), message }
+    }
+}
+
 /// What the worker tells of a message it was handed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -210,6 +210,11 @@ pub struct AttachSandbox {
     /// A pending task to take with it.
     #[serde(default)]
     pub task_id: Option<TaskId>,
+    /// How long it holds its task after it was last heard of, within `lease.request_min` and `lease.request_max`; absent:
+    /// `lease.duration`. A worker that is silent while a long command runs asks for a longer one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(minimum = 1, maximum = 31_536_000))]
+    pub lease_seconds: Option<i64>,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
 }
@@ -237,6 +242,9 @@ pub struct EventReceived {
     /// Why the event changed nothing, when it meant to: the code of the refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What became of the task, in words, where the event was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_because: Option<String>,
 }
 
 /// The answer to a batch: every event, in the order they came.

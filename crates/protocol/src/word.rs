@@ -303,6 +303,8 @@ words! {
         Lost = "lost",
         /// The worker's process ended by itself.
         Crashed = "crashed",
+        /// The worker was told to leave before the work was done, by a signal.
+        ShutDown = "shut_down",
         OutOfMemory = "out_of_memory",
         TimedOut = "timed_out",
         /// The sandbox could not be made.
@@ -326,6 +328,8 @@ words! {
         /// It is no longer where it was.
         Lost = "lost",
         Crashed = "crashed",
+        /// A signal told its worker to leave.
+        ShutDown = "shut_down",
         OutOfMemory = "out_of_memory",
         TimedOut = "timed_out",
         Spawn = "spawn",
@@ -595,6 +599,7 @@ impl From<FailureKind> for EndReason {
             FailureKind::Limit => Self::Limit,
             FailureKind::Lost => Self::Lost,
             FailureKind::Crashed => Self::Crashed,
+            FailureKind::ShutDown => Self::ShutDown,
             FailureKind::OutOfMemory => Self::OutOfMemory,
             FailureKind::TimedOut => Self::TimedOut,
             FailureKind::Spawn => Self::Spawn,

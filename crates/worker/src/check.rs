@@ -184,7 +184,7 @@ impl Checks<'_, '_> {
             Stop::Deadline => Done::failed(CODE_TIMED_OUT, self.work.out_of_time()),
             Stop::Leave => Done::failed(
                 CODE_LEFT,
-                failure(FailureKind::Crashed, "the worker was told to leave before the checks were done"),
+                failure(FailureKind::ShutDown, "the worker was told to leave before the checks were done"),
             ),
             Stop::Closed => Done::failed(
                 CODE_LEFT,

@@ -218,7 +218,7 @@ impl Work<'_> {
             }
             Stop::Leave => {
                 let message = "the worker was told to leave before the work was done";
-                let failure = Failure::new(FailureKind::Crashed, message);
+                let failure = Failure::new(FailureKind::ShutDown, message);
                 Done { kept: self.keep(self.grace()).await, ..Done::failed(CODE_LEFT, failure) }
             }
             Stop::Closed => {

@@ -10,6 +10,7 @@ const WORDS: Record<string, string> = {
   limit: 'reached a limit',
   lost: 'was lost',
   crashed: 'crashed',
+  shut_down: 'was shut down',
   out_of_memory: 'ran out of memory',
   timed_out: 'took too long',
   spawn: 'could not be made',

@@ -1,11 +1,13 @@
 //! Joining a sandbox that somebody runs elsewhere.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::{SandboxId, TaskId, sandbox::AttachSandbox};
 
 use super::show::pairs;
-use crate::{Context, table::fields};
+use crate::{Context, table::fields, text::parse_span};
 
 /// Join a sandbox that you run yourself; prints its token, this once
 ///
@@ -19,6 +21,9 @@ pub struct Attach {
     /// A pending task to take with it
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
+    /// How long it holds its task after it was last heard of, as 90s or 30m; by default as the server is configured
+    #[arg(long, value_name = "DURATION", value_parser = parse_span)]
+    lease: Option<Duration>,
     /// Something to know it by; may be given more than once
     #[arg(long, value_name = "NAME=VALUE", value_parser = label)]
     label: Vec<(String, String)>,
@@ -34,7 +39,8 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 impl Attach {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
         let labels = self.label.into_iter().collect();
-        let new = AttachSandbox { sandbox_id: self.id, task_id: self.task, labels };
+        let lease_seconds = self.lease.map(|lease| i64::try_from(lease.as_secs()).unwrap_or(i64::MAX));
+        let new = AttachSandbox { sandbox_id: self.id, task_id: self.task, lease_seconds, labels };
         let attached = client.sandbox_attach(&new).await?;
         cx.out.answer(&attached, |_| {
             fields(pairs(&attached.sandbox).into_iter().chain([("token", Some(attached.token.clone()))]))

@@ -77,8 +77,7 @@ impl<'c> Scene<'c> {
         self.circles = Some(self.work("Look after the parser", CIRCLES).await?);
         self.listens = Some(self.work("Write down what you are told", LISTENS).await?);
         let (ticket, task) = self.ticket("Repair the printer").await?;
-        let attach =
-            AttachSandbox { sandbox_id: None, task_id: Some(task.clone()), labels: Default::default() };
+        let attach = AttachSandbox { task_id: Some(task.clone()), ..AttachSandbox::default() };
         let attached = self.client.sandbox_attach(&attach).await?;
         let elsewhere = attached.sandbox.id.clone();
         self.elsewhere = Some((ticket, task, attached));

@@ -62,12 +62,9 @@ async fn run(place: &Place) {
         assert_eq!((&task["status"], &task["retry_count"]), (&json!("pending"), &json!(1)), "{task}");
     }
 
-    // Whoever held one reports, to any process, and changes nothing.
+    // The sandboxes that held tasks report to any process. Their reports change nothing while other sandboxes hold the
+    // tasks, and nothing after those are done.
     let late = ["agent.completed", "agent.failed", "agent.started", "continuous.completed"];
-    cluster.report_all(&claims, |n| late[n % late.len()], "lease_passed_on").await;
-    assert_eq!(without_scores(cluster.tasks().await), without_scores(offered));
-
-    // The same while somebody else holds it, and after that one is done.
     let some = &claims[..200];
     let holders = cluster.attach_all(some).await;
     let held = without_scores(cluster.tasks().await);

@@ -45,7 +45,8 @@ const MAY_FREE_A_TASK: &[&str] = &[
     "SANDBOX_UNKEPT",
 ];
 /// After these two tasks may get in each other's way that did not before, or no longer.
-const MAY_BRING_A_CONFLICT: &[&str] = &["agent.file_edited", "git.push", "TASK_ASSIGNED", "SANDBOX_ENDED"];
+const MAY_BRING_A_CONFLICT: &[&str] =
+    &["agent.file_edited", "git.push", "TASK_ASSIGNED", "SANDBOX_ENDED", "SANDBOX_RETURNED"];
 const MAY_ADVANCE_A_SPEC: &[&str] = &[
     "TASK_STATUS_CHANGED",
     "TASK_COMPLETED",

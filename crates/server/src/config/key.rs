@@ -195,9 +195,13 @@ config! {
     lease: Lease {
         /// How long a sandbox holds its task after it was last heard of.
         duration: Duration, PERIOD, "2m", ["OMOI_LEASE_DURATION"];
+        /// The shortest lease that a sandbox may ask for when it is attached.
+        request_min: Duration, PERIOD, "10s", ["OMOI_LEASE_REQUEST_MIN"];
+        /// The longest lease that a sandbox may ask for when it is attached.
+        request_max: Duration, PERIOD, "24h", ["OMOI_LEASE_REQUEST_MAX"];
         /// How much longer, where this server made it and sees that its worker runs.
         unreachable_after: Duration, DELAY, "10m", ["OMOI_LEASE_UNREACHABLE_AFTER"];
-        /// How long after the end of its lease a sandbox may still report what it did.
+        /// How long after the end of its lease a sandbox may still report. Until another sandbox takes the task, its reports count.
         late_report_grace: Duration, DELAY, "1h", ["OMOI_LEASE_LATE_REPORT_GRACE"];
     }
 

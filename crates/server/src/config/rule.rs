@@ -29,6 +29,10 @@ pub(super) fn check(config: &Config, entries: &[Entry]) -> Result<(), Error> {
             message.offer_again_after < message.expire_after,
             ("message.offer_again_after", "must be shorter than", "message.expire_after"),
         ),
+        (
+            lease.request_min <= lease.request_max,
+            ("lease.request_min", "may not exceed", "lease.request_max"),
+        ),
         (retry.base <= retry.cap, ("retry.base", "may not exceed", "retry.cap")),
         (
             agent.missed_degraded <= agent.missed_failed,

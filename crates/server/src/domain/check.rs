@@ -95,6 +95,7 @@ pub fn stage_after(stage: Stage, kind: FailureKind) -> Stage {
         FailureKind::Agent
         | FailureKind::Lost
         | FailureKind::Crashed
+        | FailureKind::ShutDown
         | FailureKind::OutOfMemory
         | FailureKind::TimedOut
         | FailureKind::Spawn

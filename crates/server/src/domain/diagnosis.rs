@@ -76,6 +76,7 @@ fn why(task: &Fact) -> String {
         FailureKind::Limit => "it reached a limit of turns, money or time",
         FailureKind::Lost => "its sandbox fell silent",
         FailureKind::Crashed => "its worker ended by itself",
+        FailureKind::ShutDown => "its worker was shut down",
         FailureKind::OutOfMemory => "it ran out of memory",
         FailureKind::TimedOut => "it ran longer than it may",
         FailureKind::Spawn => "its sandbox could not be made",
@@ -137,6 +138,7 @@ fn causes(kind: FailureKind, same_message: bool, again: bool) -> Vec<(&'static s
             vec![("the task is larger than its limits allow", 0.6), ("the agent goes in circles", 0.4)]
         }
         FailureKind::OutOfMemory => vec![("the task needs more memory than its sandbox has", 0.9)],
+        FailureKind::ShutDown => vec![("someone or something stops the worker before it is done", 0.9)],
         FailureKind::Spawn | FailureKind::Lost | FailureKind::Crashed => {
             vec![("the machine or the image of the sandbox is at fault, not the work", 0.8)]
         }
@@ -154,9 +156,11 @@ fn causes(kind: FailureKind, same_message: bool, again: bool) -> Vec<(&'static s
 /// Failures of the surroundings are tried again; those of the work get a task that begins with finding out why.
 fn proposal(task: &Fact) -> Proposal {
     let kind = match task.failure.unwrap_or(FailureKind::Agent) {
-        FailureKind::Lost | FailureKind::Crashed | FailureKind::Spawn | FailureKind::Unavailable => {
-            ProposalKind::Retry
-        }
+        FailureKind::Lost
+        | FailureKind::Crashed
+        | FailureKind::ShutDown
+        | FailureKind::Spawn
+        | FailureKind::Unavailable => ProposalKind::Retry,
         _ => ProposalKind::Task,
     };
     let (title, description) = match kind {
@@ -241,7 +245,14 @@ mod tests {
 
     #[test]
     fn what_the_surroundings_did_is_proposed_for_another_try() {
-        for kind in [FailureKind::Lost, FailureKind::Crashed, FailureKind::Spawn, FailureKind::Unavailable] {
+        let kinds = [
+            FailureKind::Lost,
+            FailureKind::Crashed,
+            FailureKind::ShutDown,
+            FailureKind::Spawn,
+            FailureKind::Unavailable,
+        ];
+        for kind in kinds {
             let found = diagnose(&[Fact { failure: Some(kind), ..fact(TaskStatus::Failed) }]);
             assert_eq!(found.proposals[0].kind, ProposalKind::Retry, "{kind}");
         }

@@ -1,13 +1,14 @@
 //! A lease: who may act for a task, until when, and the generation that fences older holders. When a lease is
 //! given or taken away is up to the task; this file only answers whether one still counts.
 //!
-//! A lease that has run out still counts until somebody acts on it: a worker that was slow to renew, while
-//! nobody else took the task, goes on with its work.
+//! A lease that has run out still counts until the server acts on it. After that it is a [`Lapse`]: until another sandbox
+//! takes the task, the last holder may reclaim it for a while. So a worker that was silent for longer than its lease goes
+//! on with its work, and the same work is not done twice.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use omoi_protocol::SandboxId;
+use omoi_protocol::{Place, SandboxId};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
@@ -32,6 +33,60 @@ impl Lease {
     pub fn fence(&self) -> Fence {
         Fence { current: self.generation }
     }
+}
+
+/// A lease that ran out before its task was over, while no other sandbox has had the task since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lapse {
+    pub lease: Lease,
+    /// When the task was taken from its holder.
+    pub at: Timestamp,
+    /// The worker had reported that it began.
+    pub started: bool,
+    /// Where the holder is. The server removes a sandbox of its own making once its lease has run out.
+    pub place: Place,
+}
+
+/// What the last holder of a lapsed lease says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Word {
+    /// Any event: the worker lives and goes on.
+    Alive,
+    /// How the attempt ended.
+    End,
+}
+
+impl Lapse {
+    /// The lease as its last holder has it again, for `duration` from now. The end of an attempt counts wherever the holder
+    /// is; only a sandbox that somebody else runs goes on with its work.
+    pub fn reclaim(
+        &self,
+        reporter: i64,
+        word: Word,
+        grace: Duration,
+        duration: Duration,
+        now: Timestamp,
+    ) -> Result<Lease, NotReclaimed> {
+        self.lease.fence().check(reporter)?;
+        if now >= self.at.saturating_add(grace).unwrap_or(Timestamp::MAX) {
+            return Err(NotReclaimed::TooLate);
+        }
+        match (word, self.place) {
+            (Word::End, _) | (Word::Alive, Place::None) => Ok(self.lease.renew(now, duration)),
+            (Word::Alive, _) => Err(NotReclaimed::Removed),
+        }
+    }
+}
+
+/// Why a lapsed lease does not go back to a reporter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotReclaimed {
+    #[error(transparent)]
+    PassedOn(#[from] PassedOn),
+    #[error("the time for late reports is over")]
+    TooLate,
+    #[error("the server is removing the sandbox, so only the end of its attempt is taken from it")]
+    Removed,
 }
 
 /// Below this nobody was away: loops may be late.
@@ -125,6 +180,41 @@ mod tests {
         );
         assert_eq!(lease(far).renew(now, MINUTE), lease(far));
         assert_eq!(lease(far).renew(now, Duration::MAX).expires_at, Timestamp::MAX);
+    }
+
+    #[test]
+    fn a_lapsed_lease_goes_back_to_its_last_holder_alone_and_within_the_grace() {
+        use NotReclaimed::{Removed, TooLate};
+        let ended: Timestamp = "2025-06-01T12:00:00Z".parse().unwrap();
+        let grace = 60 * MINUTE;
+        let lapse = |place| Lapse { lease: lease("2025-06-01T12:00:00Z"), at: ended, started: true, place };
+        let (elsewhere, here) = (Place::None, Place::Up);
+        let other = |reporter| Err(NotReclaimed::PassedOn(PassedOn { reporter }));
+        let table = [
+            (elsewhere, 3, Word::Alive, MINUTE, Ok(())),
+            (elsewhere, 3, Word::End, MINUTE, Ok(())),
+            (elsewhere, 3, Word::End, grace - Duration::from_micros(1), Ok(())),
+            (elsewhere, 3, Word::End, grace, Err(TooLate)),
+            (elsewhere, 3, Word::Alive, grace, Err(TooLate)),
+            (elsewhere, 2, Word::End, MINUTE, other(2)),
+            (elsewhere, 4, Word::Alive, MINUTE, other(4)),
+            (here, 3, Word::Alive, MINUTE, Err(Removed)),
+            (here, 3, Word::End, MINUTE, Ok(())),
+            (here, 3, Word::End, grace, Err(TooLate)),
+            (Place::Kept, 3, Word::End, MINUTE, Ok(())),
+        ];
+        for (place, reporter, word, later, expected) in table {
+            let now = ended + later;
+            let reclaimed = lapse(place).reclaim(reporter, word, grace, MINUTE, now);
+            let told = format!("{place}, generation {reporter}, {word:?} after {later:?}");
+            assert_eq!(reclaimed.clone().map(|_| ()), expected, "{told}");
+            if let Ok(lease) = reclaimed {
+                assert_eq!((lease.generation, lease.expires_at), (3, now + MINUTE), "{told}");
+            }
+        }
+        let at_once = lapse(elsewhere).reclaim(3, Word::End, Duration::ZERO, MINUTE, ended);
+        assert_eq!(at_once, Err(TooLate), "without a grace every report is too late");
+        assert!(lapse(elsewhere).reclaim(3, Word::End, Duration::MAX, MINUTE, ended + grace).is_ok());
     }
 
     #[test]

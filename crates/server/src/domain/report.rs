@@ -2,11 +2,11 @@
 //! report that the attempt began or how it ended. Whether the report is accepted is decided by the task.
 //!
 //! An agent that runs in a continuous loop finishes once per iteration; there the loop's own end is what
-//! counts.
+//! counts. A worker that was shut down has not done the work, whatever else it says of its end.
 
 pub use omoi_protocol::event::is_heartbeat;
 use omoi_protocol::{
-    FailureKind, MessageState,
+    FailureKind, MessageId, MessageState, MessageType,
     outcome::{CheckResult, Outcome, PullRequest, Tokens},
 };
 use serde_json::Value;
@@ -29,6 +29,32 @@ pub enum Report {
     },
 }
 
+impl Report {
+    /// Whether the attempt is over with it.
+    pub fn is_end(&self) -> bool {
+        match self {
+            Self::Started => false,
+            Self::Completed { .. } | Self::Failed { .. } => true,
+        }
+    }
+}
+
+/// How an attempt is worked on, as its events so far tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    Single,
+    /// In iterations: [`OPENS_ITERATIONS`] was reported. Each may end with an `agent.completed` of its own.
+    Continuous,
+}
+
+/// The event that begins a run of several iterations.
+pub const OPENS_ITERATIONS: &str = "continuous.started";
+
+/// Whether what an event means depends on the [`Run`].
+pub fn depends_on_run(event_type: &str) -> bool {
+    event_type == "agent.completed"
+}
+
 /// Whether [`meaning`] may have an answer. Cheap, and asked before an event's data is parsed.
 pub fn is_trigger(event_type: &str) -> bool {
     matches!(
@@ -42,25 +68,62 @@ pub fn may_end(event_type: &str) -> bool {
     is_trigger(event_type) && event_type != "agent.started"
 }
 
-/// What an event says of the message that it names.
+/// What an event says of a message, which [`Mention`] names.
 pub fn of_message(event_type: &str) -> Option<MessageState> {
     match event_type {
-        "agent.message_injected" => Some(MessageState::Injected),
+        "agent.message_injected" | "agent.interrupted" => Some(MessageState::Injected),
         "agent.processing" => Some(MessageState::Acknowledged),
         _ => None,
+    }
+}
+
+/// Which message an event is about. Workers of the earlier system leave its id out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mention {
+    Id(MessageId),
+    /// The oldest message with this content, or else the oldest of this type, of those that the worker was handed and that
+    /// have not come this far.
+    Like {
+        content: Option<String>,
+        message_type: MessageType,
+    },
+}
+
+impl Mention {
+    /// None where the event is about no message.
+    pub fn read(event_type: &str, data: &Value) -> Option<Self> {
+        let text = |key: &str| data[key].as_str();
+        if let Some(id) = text("message_id").filter(|id| !id.is_empty()) {
+            return id.parse().ok().map(Self::Id);
+        }
+        // Of an interrupt there is only the reason: what was said, or that a signal has ended the worker.
+        if event_type == "agent.interrupted" {
+            let reason = text("reason");
+            let content = text("content").or(reason).map(str::to_owned);
+            let by_signal = reason.is_some_and(is_shutdown);
+            return (!by_signal).then_some(Self::Like { content, message_type: MessageType::Interrupt });
+        }
+        let message_type = match text("message_type") {
+            Some(word) => word.parse().ok()?,
+            None => MessageType::UserMessage,
+        };
+        Some(Self::Like { content: text("content").map(str::to_owned), message_type })
     }
 }
 
 /// Left out of a trajectory. The heartbeats of a spec stay in, because they tell its phase.
 pub const TRAJECTORY_NOISE: [&str; 2] = ["agent.heartbeat", "heartbeat"];
 
-pub fn meaning(event_type: &str, data: &Value) -> Option<Report> {
+pub fn meaning(event_type: &str, data: &Value, run: Run) -> Option<Report> {
     match event_type {
         "agent.started" => Some(Report::Started),
-        "agent.completed" => {
-            let loop_goes_on = data["continuous"] == true;
-            (!loop_goes_on).then(|| end_of_agent(data))
-        }
+        "agent.completed" if data["continuous"] == true => None,
+        // The loop has no end of its own any more, so the attempt ends here.
+        "agent.completed" if was_shut_down(data) => Some(failed(FailureKind::ShutDown, data)),
+        "agent.completed" => match run {
+            Run::Single => Some(end_of_agent(data)),
+            Run::Continuous => None,
+        },
         "continuous.completed" => Some(end_of_loop(data)),
         "agent.failed" => Some(failed(FailureKind::Agent, data)),
         "agent.error" => {
@@ -80,11 +143,21 @@ fn end_of_loop(data: &Value) -> Report {
         return completed(data);
     }
     let kind = match data["stop_reason"].as_str() {
+        _ if was_shut_down(data) => FailureKind::ShutDown,
         Some(reason) if reason.starts_with("max_") && reason.ends_with("_reached") => FailureKind::Limit,
         Some("consecutive_errors") => FailureKind::Agent,
         _ => FailureKind::Checks,
     };
     failed(kind, data)
+}
+
+/// Whether a signal to the worker ended the attempt, in the words of the earlier worker and of ours.
+fn was_shut_down(data: &Value) -> bool {
+    ["reason", "stop_reason"].iter().any(|key| data[key].as_str().is_some_and(is_shutdown))
+}
+
+fn is_shutdown(reason: &str) -> bool {
+    matches!(reason, "shutdown" | "shutdown_signal")
 }
 
 fn completed(data: &Value) -> Report {
@@ -125,6 +198,9 @@ fn failed(guess: FailureKind, data: &Value) -> Report {
     let text = |key| data[key].as_str().filter(|text| !text.trim().is_empty()).map(beginning);
     let error = match (text("error"), text("stop_reason")) {
         (Some(error), _) => error.to_owned(),
+        (None, _) if kind == FailureKind::ShutDown => {
+            "the worker was shut down before the work was done".to_owned()
+        }
         (None, Some(stop_reason)) => format!("the agent stopped without success: {stop_reason}"),
         (None, None) => "the agent stopped without success and gave no reason".to_owned(),
     };
@@ -183,7 +259,7 @@ mod tests {
             ),
         ];
         for (event_type, data, expected) in table {
-            assert_eq!(meaning(event_type, &data), expected, "{event_type} {data}");
+            assert_eq!(meaning(event_type, &data, Run::Single), expected, "{event_type} {data}");
         }
     }
 
@@ -203,7 +279,7 @@ mod tests {
             commit: Some("c0ffee".to_owned()),
             ..Outcome::succeeded()
         };
-        assert_eq!(meaning("agent.completed", &agent), completes(expected));
+        assert_eq!(meaning("agent.completed", &agent, Run::Single), completes(expected));
 
         let pr_url = "https://forge/9";
         let state = json!({"validation_passed": true, "pr_number": 9, "pr_url": pr_url, "total_cost_usd": 2});
@@ -214,17 +290,19 @@ mod tests {
             pr: Some(PullRequest { number: 9, url: pr_url.to_owned() }),
             ..Outcome::succeeded()
         };
-        assert_eq!(meaning("continuous.completed", &looped), completes(expected));
+        assert_eq!(meaning("continuous.completed", &looped, Run::Single), completes(expected));
     }
 
     #[test]
     fn what_checks_came_to_is_told_with_either_end() {
         let checks = json!([{ "name": "tests", "command": "make test", "passed": false, "exit_code": 2 }]);
-        let read = |event_type, checks: &Value| match meaning(event_type, &json!({ "checks": checks })) {
-            Some(Report::Completed { outcome }) => outcome.checks,
-            Some(Report::Failed { checks, .. }) => checks,
-            other => panic!("{other:?}"),
-        };
+        let read =
+            |event_type, checks: &Value| match meaning(event_type, &json!({ "checks": checks }), Run::Single)
+            {
+                Some(Report::Completed { outcome }) => outcome.checks,
+                Some(Report::Failed { checks, .. }) => checks,
+                other => panic!("{other:?}"),
+            };
         for event_type in ["agent.completed", "agent.failed"] {
             let found = read(event_type, &checks);
             assert_eq!(
@@ -257,7 +335,52 @@ mod tests {
             ("continuous.completed", json!({"error": "e", "failure_kind": "unavailable"}), Unavailable),
         ];
         for (event_type, data, kind) in table {
-            assert_eq!(meaning(event_type, &data), fails(kind, "e"), "{event_type} {data}");
+            assert_eq!(meaning(event_type, &data, Run::Single), fails(kind, "e"), "{event_type} {data}");
+        }
+    }
+
+    #[test]
+    fn a_worker_that_was_shut_down_has_not_done_the_work() {
+        let shut_down = "the worker was shut down before the work was done";
+        let table = [
+            ("agent.completed", json!({"reason": "shutdown"}), shut_down),
+            (
+                "agent.completed",
+                json!({"reason": "shutdown", "success": true, "commit": "c0ffee"}),
+                shut_down,
+            ),
+            ("agent.completed", json!({"stop_reason": "shutdown_signal"}), shut_down),
+            ("agent.completed", json!({"reason": "shutdown", "error": "SIGTERM"}), "SIGTERM"),
+            ("continuous.completed", json!({"stop_reason": "shutdown_signal"}), shut_down),
+        ];
+        for (event_type, data, error) in table {
+            for run in [Run::Single, Run::Continuous] {
+                let told = meaning(event_type, &data, run);
+                assert_eq!(told, fails(FailureKind::ShutDown, error), "{event_type} {data} {run:?}");
+            }
+        }
+        let passed = json!({"stop_reason": "shutdown_signal", "validation_passed": true, "error": "e"});
+        assert!(matches!(
+            meaning("continuous.completed", &passed, Run::Continuous),
+            Some(Report::Completed { .. })
+        ));
+        let done = json!({"reason": "completed"});
+        assert!(matches!(meaning("agent.completed", &done, Run::Single), Some(Report::Completed { .. })));
+    }
+
+    #[test]
+    fn within_a_run_of_iterations_its_own_end_decides() {
+        for data in
+            [json!({}), json!({"success": true}), json!({"success": false}), json!({"continuous": false})]
+        {
+            assert_eq!(meaning("agent.completed", &data, Run::Continuous), None, "{data}");
+            assert!(meaning("agent.completed", &data, Run::Single).is_some(), "{data}");
+        }
+        let broken = json!({"error": "e", "fatal": true});
+        for event_type in ["continuous.completed", "agent.failed", "agent.error"] {
+            let told = meaning(event_type, &broken, Run::Continuous);
+            assert_eq!(told, meaning(event_type, &broken, Run::Single), "{event_type}");
+            assert!(told.is_some_and(|report| report.is_end()), "{event_type}");
         }
     }
 
@@ -266,6 +389,7 @@ mod tests {
         let table = [
             ("agent.completed", json!({"continuous": true})),
             ("agent.completed", json!({"continuous": true, "success": false})),
+            ("agent.completed", json!({"continuous": true, "reason": "shutdown"})),
             ("agent.error", json!({"error": "one tool call went wrong"})),
             ("agent.error", json!({"phase": "initial_task"})),
             ("agent.tool_use", json!({"tool": "Bash"})),
@@ -275,14 +399,14 @@ mod tests {
             ("", json!({})),
         ];
         for (event_type, data) in table {
-            assert_eq!(meaning(event_type, &data), None, "{event_type} {data}");
+            assert_eq!(meaning(event_type, &data, Run::Single), None, "{event_type} {data}");
         }
     }
 
     #[test]
     fn of_a_long_error_the_beginning_is_told() {
         let long = "é".repeat(ERROR_CHARS_MAX + 1);
-        let told = meaning("agent.failed", &json!({ "error": long }));
+        let told = meaning("agent.failed", &json!({ "error": long }), Run::Single);
         assert_eq!(told, fails(FailureKind::Agent, &long[.."é".len() * ERROR_CHARS_MAX]));
     }
 
@@ -296,7 +420,11 @@ mod tests {
             (json!({"stop_reason": "refusal"}), "the agent stopped without success: refusal"),
             (json!({"stop_reason": "refusal", "error": "no"}), "no"),
         ] {
-            assert_eq!(meaning("agent.failed", &data), fails(FailureKind::Agent, error), "{data}");
+            assert_eq!(
+                meaning("agent.failed", &data, Run::Single),
+                fails(FailureKind::Agent, error),
+                "{data}"
+            );
         }
     }
 
@@ -316,7 +444,11 @@ mod tests {
             "spec.phase_failed",
             "",
         ] {
-            assert_eq!(is_trigger(event_type), meaning(event_type, &fatal).is_some(), "{event_type}");
+            assert_eq!(
+                is_trigger(event_type),
+                meaning(event_type, &fatal, Run::Single).is_some(),
+                "{event_type}"
+            );
         }
     }
 
@@ -333,6 +465,38 @@ mod tests {
                 (heartbeat, noise),
                 "{event_type}"
             );
+        }
+    }
+
+    #[test]
+    fn an_event_without_an_id_tells_by_content_and_type_which_message_it_is_about() {
+        use MessageType::{GuardianNudge, Interrupt, UserMessage};
+        let (injected, interrupted, processing) =
+            ("agent.message_injected", "agent.interrupted", "agent.processing");
+        let like = |content: Option<&str>, message_type| {
+            Some(Mention::Like { content: content.map(str::to_owned), message_type })
+        };
+        let named = Some(Mention::Id("msg-7".parse().unwrap()));
+        let table = [
+            (injected, json!({"message_id": "msg-7", "content": "c"}), named.clone()),
+            (interrupted, json!({"message_id": "msg-7"}), named),
+            (injected, json!({"message_id": "no id at all"}), None),
+            (injected, json!({"message_id": null, "content": "c"}), like(Some("c"), UserMessage)),
+            (injected, json!({"message_id": "", "content": "c"}), like(Some("c"), UserMessage)),
+            (
+                injected,
+                json!({"message_type": "guardian_nudge", "content": "c"}),
+                like(Some("c"), GuardianNudge),
+            ),
+            (injected, json!({"message_type": "gossip", "content": "c"}), None),
+            (injected, json!({}), like(None, UserMessage)),
+            (interrupted, json!({"reason": "stop", "sender_id": null}), like(Some("stop"), Interrupt)),
+            (interrupted, json!({}), like(None, Interrupt)),
+            (interrupted, json!({"reason": "shutdown_signal"}), None),
+            (processing, json!({"message_id": null, "message_type": "interrupt"}), like(None, Interrupt)),
+        ];
+        for (event_type, data, expected) in table {
+            assert_eq!(Mention::read(event_type, &data), expected, "{event_type} {data}");
         }
     }
 }

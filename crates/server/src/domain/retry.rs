@@ -66,6 +66,7 @@ pub fn decide(
         | FailureKind::Checks
         | FailureKind::Lost
         | FailureKind::Crashed
+        | FailureKind::ShutDown
         | FailureKind::OutOfMemory
         | FailureKind::TimedOut
         | FailureKind::Spawn
@@ -85,6 +86,7 @@ pub fn resumes(kind: FailureKind) -> bool {
     match kind {
         FailureKind::Lost
         | FailureKind::Crashed
+        | FailureKind::ShutDown
         | FailureKind::OutOfMemory
         | FailureKind::TimedOut
         | FailureKind::Unavailable

@@ -3,24 +3,32 @@
 //! caller's part.
 //!
 //! Reports carry the generation of the reporter's lease, and late news changes nothing: a report from an
-//! older lease, or about a task that is over, is refused. Failures bring the decision of [`super::retry`]
-//! with them, so that a task is either offered again or over in the same step, and never rests in between.
+//! older lease, or about a task that is over, is refused. A task whose lease ran out is pending and remembers that lease:
+//! until another sandbox takes the task, its last holder may reclaim it, which undoes the loss. Failures bring the
+//! decision of [`super::retry`] with them, so that a task is either offered again or over in the same step, and never
+//! rests in between.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
-use omoi_protocol::{FailureKind, SandboxId, SandboxStatus, TaskStatus};
+use omoi_protocol::{FailureKind, Place, SandboxId, SandboxStatus, TaskStatus};
 
 use super::{
-    lease::{Lease, PassedOn},
+    lease::{Lapse, Lease, NotReclaimed, PassedOn, Word},
     retry::RetryDecision,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskState {
     Pending,
+    /// Pending, and offered because the lease of its last holder ran out.
+    Lapsed(Lapse),
     Assigned(Lease),
     Running(Lease),
     Completed,
-    Failed { kind: FailureKind },
+    Failed {
+        kind: FailureKind,
+    },
     Cancelled,
 }
 
@@ -39,9 +47,19 @@ pub enum TaskEvent {
         kind: FailureKind,
         retry: RetryDecision,
     },
-    /// `retry` is the decision for [`FailureKind::Lost`].
+    /// `retry` is the decision for [`FailureKind::Lost`]; `place` is where the holder is.
     LeaseExpired {
         retry: RetryDecision,
+        place: Place,
+    },
+    /// The last holder is heard of after its lease ran out. It has the lease again, and then reports like any holder.
+    Reclaimed {
+        generation: i64,
+        word: Word,
+        /// How long after the loss this is possible.
+        grace: Duration,
+        /// How long the lease lasts then.
+        duration: Duration,
     },
     Cancelled,
     /// What it waits for did not complete, and its policy is to fail then. Those that wait for it in turn are the
@@ -68,6 +86,9 @@ pub enum Effect {
     EndSandbox { sandbox: SandboxId, status: SandboxStatus },
     /// Count one retry more, and hold the task back until then. The kind says at which stage it goes on.
     OfferAgain { kind: FailureKind, not_before: Timestamp },
+    /// The sandbox holds the task again under this lease, as if it had never run out: the retry that was counted for the loss
+    /// is taken back, and nothing holds the task back.
+    ReturnLease { lease: Lease },
     /// The work is done and is to be proven: no retry is counted, and nothing is held back.
     OfferCheck,
     /// Count retries from zero, and hold nothing back.
@@ -89,7 +110,7 @@ pub struct Refused {
 impl Refused {
     pub fn code(&self) -> &'static str {
         match self.reason {
-            Reason::PassedOn(_) => "lease_passed_on",
+            Reason::PassedOn(_) | Reason::NotReclaimed(_) => "lease_passed_on",
             Reason::Final => "task_final",
             Reason::Held => "task_held",
             Reason::NotHeld => "not_running",
@@ -103,6 +124,8 @@ impl Refused {
 pub enum Reason {
     #[error(transparent)]
     PassedOn(#[from] PassedOn),
+    #[error(transparent)]
+    NotReclaimed(#[from] NotReclaimed),
     #[error("it is over")]
     Final,
     #[error("a sandbox holds it")]
@@ -125,7 +148,7 @@ impl TaskState {
 
     pub fn status(&self) -> TaskStatus {
         match self {
-            Self::Pending => TaskStatus::Pending,
+            Self::Pending | Self::Lapsed(_) => TaskStatus::Pending,
             Self::Assigned(_) => TaskStatus::Assigned,
             Self::Running(_) => TaskStatus::Running,
             Self::Completed => TaskStatus::Completed,
@@ -137,14 +160,14 @@ impl TaskState {
     pub fn lease(&self) -> Option<&Lease> {
         match self {
             Self::Assigned(lease) | Self::Running(lease) => Some(lease),
-            Self::Pending | Self::Completed | Self::Failed { .. } | Self::Cancelled => None,
+            Self::Pending | Self::Lapsed(_) | Self::Completed | Self::Failed { .. } | Self::Cancelled => None,
         }
     }
 
     fn next(&self, event: TaskEvent, now: Timestamp) -> Result<Transition, Reason> {
         match event {
             TaskEvent::Claimed(lease) => match self {
-                Self::Pending => Ok((Self::Assigned(lease), vec![])),
+                Self::Pending | Self::Lapsed(_) => Ok((Self::Assigned(lease), vec![])),
                 Self::Assigned(_) | Self::Running(_) => Err(Reason::Held),
                 Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
             },
@@ -165,16 +188,29 @@ impl TaskState {
             TaskEvent::Failed { generation, kind, retry } => {
                 Ok(failed(self.lease_of(generation)?, kind, retry, now))
             }
-            TaskEvent::LeaseExpired { retry } => match self {
+            TaskEvent::LeaseExpired { retry, place } => match self {
                 Self::Assigned(lease) | Self::Running(lease) if lease.is_expired(now) => {
-                    Ok(failed(lease, FailureKind::Lost, retry, now))
+                    let (next, effects) = failed(lease, FailureKind::Lost, retry, now);
+                    let started = matches!(self, Self::Running(_));
+                    let lapse = Lapse { lease: lease.clone(), at: now, started, place };
+                    Ok((if next == Self::Pending { Self::Lapsed(lapse) } else { next }, effects))
                 }
                 Self::Assigned(_) | Self::Running(_) => Err(Reason::LeaseLasts),
-                Self::Pending => Err(Reason::NotHeld),
+                Self::Pending | Self::Lapsed(_) => Err(Reason::NotHeld),
+                Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
+            },
+            TaskEvent::Reclaimed { generation, word, grace, duration } => match self {
+                Self::Lapsed(lapse) => {
+                    let lease = lapse.reclaim(generation, word, grace, duration, now)?;
+                    let returned = vec![Effect::ReturnLease { lease: lease.clone() }];
+                    Ok((if lapse.started { Self::Running(lease) } else { Self::Assigned(lease) }, returned))
+                }
+                Self::Pending => Err(Reason::PassedOn(PassedOn { reporter: generation })),
+                Self::Assigned(_) | Self::Running(_) => Err(Reason::Held),
                 Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
             },
             TaskEvent::Cancelled => match self {
-                Self::Pending => Ok((Self::Cancelled, vec![Effect::SettleDependants])),
+                Self::Pending | Self::Lapsed(_) => Ok((Self::Cancelled, vec![Effect::SettleDependants])),
                 Self::Assigned(lease) | Self::Running(lease) => {
                     let ended = end(lease, SandboxStatus::Terminated);
                     Ok((Self::Cancelled, vec![ended, Effect::SettleDependants]))
@@ -182,14 +218,16 @@ impl TaskState {
                 Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
             },
             TaskEvent::DependencyFailed => match self {
-                Self::Pending => Ok((Self::Failed { kind: FailureKind::Invalid }, vec![])),
+                Self::Pending | Self::Lapsed(_) => Ok((Self::Failed { kind: FailureKind::Invalid }, vec![])),
                 Self::Assigned(_) | Self::Running(_) => Err(Reason::Held),
                 Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
             },
             TaskEvent::Retried => match self {
                 Self::Failed { .. } | Self::Cancelled => Ok((Self::Pending, vec![Effect::OfferAfresh])),
                 Self::Completed => Err(Reason::Final),
-                Self::Pending | Self::Assigned(_) | Self::Running(_) => Err(Reason::NotOver),
+                Self::Pending | Self::Lapsed(_) | Self::Assigned(_) | Self::Running(_) => {
+                    Err(Reason::NotOver)
+                }
             },
         }
     }
@@ -201,7 +239,7 @@ impl TaskState {
                 lease.fence().check(generation)?;
                 Ok(lease)
             }
-            Self::Pending => Err(Reason::PassedOn(PassedOn { reporter: generation })),
+            Self::Pending | Self::Lapsed(_) => Err(Reason::PassedOn(PassedOn { reporter: generation })),
             Self::Completed | Self::Failed { .. } | Self::Cancelled => Err(Reason::Final),
         }
     }
@@ -215,6 +253,7 @@ impl TaskEvent {
             Self::Completed { .. } => "completed",
             Self::Failed { .. } => "failed",
             Self::LeaseExpired { .. } => "lease expired",
+            Self::Reclaimed { .. } => "lease reclaimed",
             Self::Cancelled => "cancelled",
             Self::DependencyFailed => "dependency failed",
             Self::Retried => "retried",
@@ -242,8 +281,6 @@ fn end(lease: &Lease, status: SandboxStatus) -> Effect {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::{Effect::*, TaskState::*, *};
     use crate::domain::retry::GiveUp;
 
@@ -265,6 +302,19 @@ mod tests {
 
     fn expired() -> Lease {
         lease(NOW)
+    }
+
+    fn lapse(started: bool) -> Lapse {
+        Lapse { lease: expired(), at: NOW, started, place: Place::None }
+    }
+
+    fn reclaim(generation: i64, word: Word) -> TaskEvent {
+        let (grace, duration) = (Duration::from_secs(3_600), Duration::from_secs(60));
+        TaskEvent::Reclaimed { generation, word, grace, duration }
+    }
+
+    fn silent(retry: RetryDecision) -> TaskEvent {
+        TaskEvent::LeaseExpired { retry, place: Place::None }
     }
 
     fn crash(generation: i64, retry: RetryDecision) -> TaskEvent {
@@ -292,7 +342,9 @@ mod tests {
             complete(5, Proof::Owed),
             complete(5, Proof::Given),
             crash(5, AGAIN),
-            TaskEvent::LeaseExpired { retry: AGAIN },
+            silent(AGAIN),
+            reclaim(5, Word::Alive),
+            reclaim(5, Word::End),
             TaskEvent::Cancelled,
             TaskEvent::DependencyFailed,
             TaskEvent::Retried,
@@ -301,7 +353,8 @@ mod tests {
 
     fn all_states() -> Vec<TaskState> {
         let held_states = [Assigned(held()), Running(held()), Assigned(expired()), Running(expired())];
-        [Pending, Completed, CRASHED, Cancelled].into_iter().chain(held_states).collect()
+        let pending_states = [Pending, Lapsed(lapse(false)), Lapsed(lapse(true))];
+        pending_states.into_iter().chain([Completed, CRASHED, Cancelled]).chain(held_states).collect()
     }
 
     #[test]
@@ -310,7 +363,7 @@ mod tests {
         let started = || TaskEvent::Started { generation: 5 };
         let completed = |proof| complete(5, proof);
         let owed = || vec![ended(Sandbox::Completed), OfferCheck];
-        let silent = |retry| TaskEvent::LeaseExpired { retry };
+        let returned = || vec![ReturnLease { lease: held() }];
         let proven = || vec![ended(Sandbox::Completed), ReleaseDependants];
         let hopeless = |status| vec![ended(status), SettleDependants];
         let offered = |status, kind| vec![ended(status), offer(kind)];
@@ -333,10 +386,16 @@ mod tests {
             (Running(held()),     crash(5, AGAIN),   Pending,            offered(Sandbox::Failed, crashed)),
             (Assigned(held()),    crash(5, GIVE_UP), CRASHED,            hopeless(Sandbox::Failed)),
             (Running(held()),     crash(5, GIVE_UP), CRASHED,            hopeless(Sandbox::Failed)),
-            (Assigned(expired()), silent(AGAIN),     Pending,            offered(Sandbox::Lost, lost)),
-            (Running(expired()),  silent(AGAIN),     Pending,            offered(Sandbox::Lost, lost)),
+            (Assigned(expired()), silent(AGAIN),     Lapsed(lapse(false)), offered(Sandbox::Lost, lost)),
+            (Running(expired()),  silent(AGAIN),     Lapsed(lapse(true)), offered(Sandbox::Lost, lost)),
             (Assigned(expired()), silent(GIVE_UP),   LOST,               hopeless(Sandbox::Lost)),
             (Running(expired()),  silent(GIVE_UP),   LOST,               hopeless(Sandbox::Lost)),
+            (Lapsed(lapse(false)), reclaim(5, Word::Alive), Assigned(held()), returned()),
+            (Lapsed(lapse(true)), reclaim(5, Word::Alive), Running(held()), returned()),
+            (Lapsed(lapse(true)), reclaim(5, Word::End), Running(held()), returned()),
+            (Lapsed(lapse(true)), TaskEvent::Claimed(held()), Assigned(held()), vec![]),
+            (Lapsed(lapse(true)), TaskEvent::Cancelled, Cancelled,       vec![SettleDependants]),
+            (Lapsed(lapse(true)), TaskEvent::DependencyFailed, INVALID,  vec![]),
             (Pending,             TaskEvent::Cancelled, Cancelled,       vec![SettleDependants]),
             (Assigned(held()),    TaskEvent::Cancelled, Cancelled,       stopped()),
             (Running(held()),     TaskEvent::Cancelled, Cancelled,       stopped()),
@@ -351,7 +410,8 @@ mod tests {
 
     #[test]
     fn what_is_refused_and_why() {
-        let silent = || TaskEvent::LeaseExpired { retry: AGAIN };
+        let removed = Lapsed(Lapse { place: Place::Up, ..lapse(true) });
+        let past = Lapsed(Lapse { at: Timestamp::constant(1_749_996_400, 0), ..lapse(true) });
         let started = |generation| TaskEvent::Started { generation };
         let table = [
             (Assigned(held()), TaskEvent::Claimed(held()), "task_held"),
@@ -369,15 +429,29 @@ mod tests {
             (Completed, crash(5, GIVE_UP), "task_final"),
             (CRASHED, complete(5, Proof::Owed), "task_final"),
             (Cancelled, complete(5, Proof::Owed), "task_final"),
-            (Pending, silent(), "not_running"),
-            (Assigned(held()), silent(), "lease_lasts"),
-            (Running(held()), silent(), "lease_lasts"),
-            (CRASHED, silent(), "task_final"),
+            (Lapsed(lapse(true)), started(5), "lease_passed_on"),
+            (Lapsed(lapse(true)), complete(5, Proof::Owed), "lease_passed_on"),
+            (Lapsed(lapse(true)), crash(5, AGAIN), "lease_passed_on"),
+            (Lapsed(lapse(true)), reclaim(4, Word::End), "lease_passed_on"),
+            (Lapsed(lapse(true)), reclaim(6, Word::Alive), "lease_passed_on"),
+            (Pending, reclaim(5, Word::End), "lease_passed_on"),
+            (removed, reclaim(5, Word::Alive), "lease_passed_on"),
+            (past, reclaim(5, Word::End), "lease_passed_on"),
+            (Assigned(held()), reclaim(4, Word::End), "task_held"),
+            (Running(held()), reclaim(5, Word::End), "task_held"),
+            (LOST, reclaim(5, Word::End), "task_final"),
+            (Cancelled, reclaim(5, Word::Alive), "task_final"),
+            (Pending, silent(AGAIN), "not_running"),
+            (Lapsed(lapse(true)), silent(AGAIN), "not_running"),
+            (Assigned(held()), silent(AGAIN), "lease_lasts"),
+            (Running(held()), silent(AGAIN), "lease_lasts"),
+            (CRASHED, silent(AGAIN), "task_final"),
             (Cancelled, TaskEvent::Cancelled, "task_final"),
             (Assigned(held()), TaskEvent::DependencyFailed, "task_held"),
             (Running(held()), TaskEvent::DependencyFailed, "task_held"),
             (Cancelled, TaskEvent::DependencyFailed, "task_final"),
             (Pending, TaskEvent::Retried, "not_over"),
+            (Lapsed(lapse(true)), TaskEvent::Retried, "not_over"),
             (Running(held()), TaskEvent::Retried, "not_over"),
         ];
         for (state, event, code) in table {
@@ -419,12 +493,24 @@ mod tests {
 
     #[test]
     fn a_sandbox_that_fell_silent_cannot_speak_for_the_next_holder() {
-        let (pending, _) = Running(expired()).apply(TaskEvent::LeaseExpired { retry: AGAIN }, NOW).unwrap();
+        let (pending, _) = Running(expired()).apply(silent(AGAIN), NOW).unwrap();
         let next = Lease { holder: "sbx-6".parse().unwrap(), generation: 6, expires_at: LATER };
         let (assigned, _) = pending.apply(TaskEvent::Claimed(next.clone()), NOW).unwrap();
 
         let late = assigned.apply(complete(5, Proof::Owed), NOW).unwrap_err();
         assert_eq!(late.code(), "lease_passed_on");
+        let back = assigned.apply(reclaim(5, Word::End), NOW).unwrap_err();
+        assert_eq!(back.code(), "task_held");
         assert_eq!(assigned.apply(TaskEvent::Started { generation: 6 }, NOW).unwrap().0, Running(next));
+    }
+
+    #[test]
+    fn a_loss_that_is_taken_back_leaves_the_task_as_it_was() {
+        for state in [Assigned(expired()), Running(expired())] {
+            let (lapsed, _) = state.apply(silent(AGAIN), NOW).unwrap();
+            assert_eq!(lapsed.status(), TaskStatus::Pending);
+            let (back, _) = lapsed.apply(reclaim(5, Word::Alive), NOW).unwrap();
+            assert_eq!((back.status(), back.lease()), (state.status(), Some(&held())));
+        }
     }
 }

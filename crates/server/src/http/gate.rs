@@ -186,7 +186,10 @@ impl Gate {
     ) -> ApiResult<Known> {
         let recalled = self.lock().get(&key).cloned();
         let known = match recalled {
-            Some(known) if self.believes(&known) => known,
+            // A sandbox that is heard of in time after its lease ran out goes on, and its token with it.
+            Some(known) if self.believes(&known) && known.bearer.ended_at().is_none_or(|end| end > now) => {
+                known
+            }
             recalled => {
                 let place = Place::of(request);
                 if recalled.is_none() {

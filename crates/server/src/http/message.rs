@@ -9,7 +9,7 @@ use axum::{
 };
 use omoi_protocol::{
     MessageId, MessageState, SandboxId,
-    message::{Message, MessageQueued, MessageReport, NewMessage},
+    message::{Message, MessageHandedOut, MessageQueued, MessageReport, NewMessage},
 };
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -72,7 +72,7 @@ struct Taking {
 /// something, a session's cookie needs the header `X-Omoi-Csrf: 1` here too, unless `history` is asked for.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/messages", params(("id" = SandboxId, Path), Taking),
     responses(
-        (status = 200, body = Vec<Message>),
+        (status = 200, body = Vec<MessageHandedOut>),
         (status = 507, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
             description = "The disk is full; try again once there is room"),
     ), tag = "messages")]
@@ -83,12 +83,12 @@ async fn take(
     headers: HeaderMap,
     Path(id): Path<SandboxId>,
     Query(query): Query<Taking>,
-) -> ApiResult<Answer<Vec<Message>>> {
+) -> ApiResult<Answer<Vec<MessageHandedOut>>> {
     let limit = page::limit(query.limit, 100, 500)?;
     check::range("wait", query.wait, 0, 600).map_err(|why| ApiError::invalid("validation_failed", why))?;
     if query.history == Some(true) {
         who.reader_of(&id)?;
-        return Ok(Answer(api.store.message_list(&id, query.cursor, limit).await?));
+        return Ok(handed_out(api.store.message_list(&id, query.cursor, limit).await?));
     }
     who.worker_of(&id)?;
     // To take is to change, whatever the method is called.
@@ -114,7 +114,7 @@ async fn take(
         };
         let now = Instant::now();
         if !messages.is_empty() || now >= until || api.stop.is_cancelled() {
-            return Ok(Answer(messages));
+            return Ok(handed_out(messages));
         }
         told = tokio::select! {
             () = woken => true,
@@ -123,6 +123,10 @@ async fn take(
             () = tokio::time::sleep_until(until.min(now + LOOK_AGAIN)) => false,
         };
     }
+}
+
+fn handed_out(messages: Vec<Message>) -> Answer<Vec<MessageHandedOut>> {
+    Answer(messages.into_iter().map(MessageHandedOut::from).collect())
 }
 
 async fn ended(token: Option<&Watched>) {
@@ -134,14 +138,14 @@ async fn ended(token: Option<&Watched>) {
 
 /// Report what became of a message
 #[utoipa::path(post, path = "/api/v1/sandboxes/{id}/messages/{message_id}/ack", params(("id" = SandboxId, Path), ("message_id" = MessageId, Path)),
-    request_body = MessageReport, responses((status = 200, body = Message)), tag = "messages")]
+    request_body = MessageReport, responses((status = 200, body = MessageHandedOut)), tag = "messages")]
 async fn report(
     State(api): State<Api>,
     who: Caller,
     Path((id, message)): Path<(SandboxId, MessageId)>,
     Json(said): Json<MessageReport>,
-) -> ApiResult<Answer<Message>> {
+) -> ApiResult<Answer<MessageHandedOut>> {
     who.worker_of(&id)?;
     let reported = api.store.message_report(&id, &message, said.state).await;
-    reported.map(Answer).map_err(|error| who.refused(error))
+    reported.map(|message| Answer(message.into())).map_err(|error| who.refused(error))
 }

@@ -1,6 +1,8 @@
 //! Times in which nobody looked after leases, on whatever machine: the server was down, its machine asleep or its clock set,
 //! or the database away. Who could not be heard meanwhile is not lost for it.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::{
@@ -13,6 +15,9 @@ use crate::domain::lease;
 /// When a node last looked. Each has a mark of its own, since a time is compared with the clock that told it: two whose
 /// clocks differ would otherwise each take the other's mark for an absence, and no lease would ever end.
 const LOOKED: &str = "leases_looked_after";
+
+/// When a lease ends that begins at `$1` and lasts as long as the sandbox asked for, or else `$2` microseconds.
+const RENEWED: &str = "($1 + COALESCE(lease_seconds * 1000000, $2))";
 
 impl Store {
     /// Notes that this node looks after leases. After an absence each live sandbox has its lease anew, a quiet one as long
@@ -37,10 +42,12 @@ impl Store {
                 return Ok(0);
             }
             let rows = tx.query("SELECT id FROM sandboxes WHERE live = 1", params![]).await?;
-            let sql = "UPDATE sandboxes SET last_active_at = $1, lease_expires_at = \
-                       CASE WHEN lease_expires_at > $2 THEN lease_expires_at ELSE $2 END WHERE live = 1";
+            let sql = format!(
+                "UPDATE sandboxes SET last_active_at = $1, lease_expires_at = \
+                 CASE WHEN lease_expires_at > {RENEWED} THEN lease_expires_at ELSE {RENEWED} END WHERE live = 1"
+            );
             if !rows.is_empty() {
-                tx.execute(sql, params![now, now + lease]).await?;
+                tx.execute(&sql, params![now, micros(lease)]).await?;
             }
             if let Some(looked) = looked {
                 let away = now.as_microsecond() - looked.as_microsecond();
@@ -56,6 +63,10 @@ impl Store {
     }
 }
 
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// When any other node looked last, by its own clock.
 async fn looked_elsewhere(tx: &mut Tx, own: &str) -> Result<Option<Timestamp>, Error> {
     let sql = format!("SELECT max(value) AS last FROM marks WHERE name LIKE '{LOOKED}:%' AND name <> $1");
@@ -67,13 +78,13 @@ async fn looked_elsewhere(tx: &mut Tx, own: &str) -> Result<Option<Timestamp>, E
 /// it were decided now.
 async fn nothing_later(tx: &mut Tx) -> Result<(), Error> {
     let now = tx.now;
-    let (lease, wait) = (now + tx.rules.lease_duration, now + tx.rules.retry.cap);
+    let (lease, wait) = (micros(tx.rules.lease_duration), now + tx.rules.retry.cap);
     let offer = now + tx.rules.message_offer_again_after;
+    let shortened = format!(
+        "UPDATE sandboxes SET lease_expires_at = {RENEWED} WHERE live = 1 AND lease_expires_at > {RENEWED}"
+    );
     for (sql, values) in [
-        (
-            "UPDATE sandboxes SET lease_expires_at = $1 WHERE live = 1 AND lease_expires_at > $1",
-            params![lease],
-        ),
+        (shortened.as_str(), params![now, lease]),
         ("UPDATE tasks SET not_before = $1 WHERE status = 'pending' AND not_before > $1", params![wait]),
         ("UPDATE messages SET offer_at = $1 WHERE state = 'delivered' AND offer_at > $1", params![offer]),
         (

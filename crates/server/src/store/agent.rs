@@ -7,7 +7,7 @@ use omoi_protocol::{
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx,
+    Error, Store, Tx, lapse,
     value::{Row, params},
 };
 use crate::domain::restart;
@@ -67,6 +67,10 @@ impl Store {
             let sql = "UPDATE agents SET status = $2, last_heartbeat_at = $3, heartbeat_sequence = $4, \
                        failed_at = NULL WHERE id = $1";
             tx.execute(sql, params![&id, status.as_str(), tx.now, beat.sequence_number]).await?;
+            // An agent that began anew does not know what it worked on before.
+            if status == AgentStatus::Running {
+                lapse::reclaim_all(tx, &id).await?;
+            }
             let lease = tx.now + tx.rules.lease_duration;
             let sql = "UPDATE sandboxes SET last_heartbeat_at = $3, lease_expires_at = \
                        CASE WHEN lease_expires_at > $2 THEN lease_expires_at ELSE $2 END WHERE agent_id = $1 AND live = 1";

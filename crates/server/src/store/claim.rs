@@ -72,6 +72,7 @@ impl Store {
                 provider: ProviderKind::External,
                 agent_id: Some(&agent),
                 labels: "{}".to_owned(),
+                lease_seconds: None,
                 order: None,
             };
             // The offers know what a claim changes.

@@ -14,7 +14,7 @@ use super::{
     entry::Entry,
     footprint,
     job::Answer,
-    keep, message,
+    keep, lapse, message,
     portion::{self, Portion, Room},
     sandbox,
     stream::{self, Stream},
@@ -23,7 +23,10 @@ use super::{
     watch::Beat,
     weight,
 };
-use crate::domain::report;
+use crate::domain::{
+    lease::Word,
+    report::{self, Report},
+};
 
 /// Repeated events that are looked up at a time: each may be large.
 const REPEATED_PART: usize = 32;
@@ -33,6 +36,8 @@ pub struct Append {
     pub sandbox_id: SandboxId,
     pub events: Vec<NewEvent>,
     placed: Vec<Placed>,
+    /// What became of the task, where an event was refused.
+    refused_because: Option<String>,
     answer: Option<Result<Vec<EventReceived>, Error>>,
     reply: Answer<Vec<EventReceived>>,
 }
@@ -45,13 +50,22 @@ enum Placed {
     Known { pos: i64, seq: i64, at: Timestamp, refused: Option<String> },
 }
 
+impl Placed {
+    fn is_refused(&self, rows: &[Entry]) -> bool {
+        match self {
+            Self::New { row } => rows[*row].refused.is_some(),
+            Self::Known { refused, .. } => refused.is_some(),
+        }
+    }
+}
+
 impl Append {
     pub(super) fn new(
         sandbox_id: SandboxId,
         events: Vec<NewEvent>,
         reply: Answer<Vec<EventReceived>>,
     ) -> Self {
-        Self { sandbox_id, events, placed: Vec::new(), answer: None, reply }
+        Self { sandbox_id, events, placed: Vec::new(), refused_because: None, answer: None, reply }
     }
 
     /// About what it holds.
@@ -82,6 +96,7 @@ impl Append {
                 event_id: EventId(pos),
                 seq,
                 timestamp,
+                refused_because: refused.as_ref().and(self.refused_because.clone()),
                 refused,
             }
         });
@@ -154,6 +169,9 @@ async fn append_one(tx: &mut Tx, append: &mut Append, stream: &mut Stream) -> Re
             None => store_one(tx, event, stream).await?,
         };
         append.placed.push(placed);
+    }
+    if append.placed.iter().any(|placed| placed.is_refused(&tx.rows)) {
+        append.refused_because = Some(lapse::explain(tx, &append.sandbox_id).await?);
     }
     Ok(())
 }
@@ -229,7 +247,7 @@ fn repeats(event: &NewEvent, event_type: &str, source: EventSource, data: &str) 
 async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result<Placed, Error> {
     stream.last_seq += 1;
     stream.total_bytes = stream.total_bytes.saturating_add(weight::of(event.event_data.get()));
-    stream.heard = true;
+    let is_first = !std::mem::replace(&mut stream.heard, true);
     if report::is_heartbeat(&event.event_type) {
         stream.beat = Some(Beat::read(event.event_data.get()));
     }
@@ -240,11 +258,20 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
     let seq = stream.last_seq;
     let data = keep::extract(tx, &stream.reporter, seq, event).await?;
     let mut refused = None;
-    if report::is_trigger(&event.event_type) {
-        refused =
-            transition::report(tx, &mut stream.reporter, &event.event_type, event.event_data.get()).await?;
+    let report = match report::is_trigger(&event.event_type) {
+        true => report::meaning(&event.event_type, &json(event.event_data.get())?, stream.run()),
+        false => None,
+    };
+    let word = if report.as_ref().is_some_and(Report::is_end) { Word::End } else { Word::Alive };
+    // The first event of a batch speaks for all but the end of an attempt.
+    if is_first || word == Word::End {
+        lapse::reclaim(tx, &mut stream.reporter, word).await?;
+    }
+    if let Some(report) = report {
+        refused = transition::report(tx, &mut stream.reporter, report).await?;
     } else if let Some(state) = report::of_message(&event.event_type) {
-        message::reported_by_event(tx, &stream.reporter.id, state, event.event_data.get()).await?;
+        let data = event.event_data.get();
+        message::reported_by_event(tx, &stream.reporter.id, state, &event.event_type, data).await?;
     } else if event.event_type == footprint::EVENT {
         footprint::observe(tx, &stream.reporter, event.event_data.get()).await?;
     }

@@ -6,13 +6,14 @@ use omoi_protocol::{
     MessageId, MessageState, MessageType, SandboxId,
     message::{Message, NewMessage},
 };
-use serde_json::{Value as Json, json};
+use serde_json::json;
 
 use super::{
     Error, Store, Tx, account, event, guardian,
     sandbox::{self, Reporter},
     value::{Row, params},
 };
+use crate::domain::report::Mention;
 
 const COLUMNS: &str = "id, sandbox_id, seq, message_type, content, sender, state, created_at, delivered_at, \
                        injected_at, acknowledged_at, expired_at, deliveries";
@@ -196,22 +197,48 @@ pub(super) async fn queue(
     get(tx, to, &id).await
 }
 
-/// An event that names a message says the same as a report.
+/// An event about a message says the same as a report.
 pub(super) async fn reported_by_event(
     tx: &mut Tx,
     from: &SandboxId,
     state: MessageState,
+    event_type: &str,
     data: &str,
 ) -> Result<(), Error> {
-    let data: Json = event::json(data)?;
-    let Some(id) = data["message_id"].as_str().and_then(|id| id.parse::<MessageId>().ok()) else {
-        return Ok(());
+    let id = match Mention::read(event_type, &event::json(data)?) {
+        Some(Mention::Id(id)) => Some(id),
+        Some(Mention::Like { content, message_type }) => {
+            handed_out(tx, from, state, content.as_deref(), message_type).await?
+        }
+        None => None,
     };
+    let Some(id) = id else { return Ok(()) };
     match advance(tx, from, &id, state).await {
         // An event is stored whatever it says of messages.
         Err(fault) if fault.is_fault() => Err(fault),
         _ => Ok(()),
     }
+}
+
+/// The message that an event without an id is about: of those that the worker was handed and that have not come to `state`,
+/// the oldest with this content, or else the oldest of this type.
+async fn handed_out(
+    tx: &mut Tx,
+    of: &SandboxId,
+    state: MessageState,
+    content: Option<&str>,
+    message_type: MessageType,
+) -> Result<Option<MessageId>, Error> {
+    let before = match state {
+        MessageState::Acknowledged => "'delivered', 'injected'",
+        _ => "'delivered'",
+    };
+    let sql = format!(
+        "SELECT id FROM messages WHERE sandbox_id = $1 AND state IN ({before}) AND (content = $2 OR message_type = $3) \
+         ORDER BY CASE WHEN content = $2 THEN 0 ELSE 1 END, seq LIMIT 1"
+    );
+    let row = tx.query_one(&sql, params![of, content.unwrap_or_default(), message_type.as_str()]).await?;
+    row.map(|row| row.parse("id")).transpose()
 }
 
 async fn advance(tx: &mut Tx, of: &SandboxId, id: &MessageId, state: MessageState) -> Result<Message, Error> {

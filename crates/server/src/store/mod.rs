@@ -37,6 +37,7 @@ mod guardian;
 mod head;
 mod job;
 mod keep;
+mod lapse;
 mod mark;
 mod message;
 mod migrate;

@@ -335,6 +335,7 @@ pub(super) async fn order(
         provider: wish.provider.unwrap_or(ProviderKind::Local),
         agent_id: None,
         labels: serde_json::to_string(&wish.labels).unwrap_or_default(),
+        lease_seconds: None,
         order: Some(order),
     };
     let made = match &found {

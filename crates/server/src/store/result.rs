@@ -7,12 +7,13 @@ use omoi_protocol::{
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx, blob,
+    Error, Store, Tx, blob, lapse,
     portion::{PAGE_BYTES, Portion},
     sandbox::Reporter,
     task,
     value::{Row, params},
 };
+use crate::domain::lease::Word;
 
 const COLUMNS: &str =
     "id, task_id, sandbox_id, result_type, summary, blob_hash, verification_status, created_at";
@@ -30,6 +31,10 @@ impl Store {
         let (hash, size) = (blob::hash(new.content.as_bytes()), new.content.len() as i64);
         let packed = blob::compress(new.content.as_bytes())?;
         self.write_of(from.clone(), packed.len(), async move |tx| {
+            if let Some(from) = &from {
+                let mut reporter = Reporter::load(tx, from).await?;
+                lapse::reclaim(tx, &mut reporter, Word::Alive).await?;
+            }
             let owner = task::get(tx, &new.task_id).await?.sandbox_id;
             let Some(from) = from.clone().or(owner.clone()).filter(|from| owner.as_ref() == Some(from)) else {
                 let detail = format!("the sandbox does not hold task {}", new.task_id);

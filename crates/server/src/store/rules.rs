@@ -14,6 +14,9 @@ pub struct Rules {
     pub weights: Weights,
     pub retry: Policy,
     pub lease_duration: Duration,
+    /// The shortest and the longest lease that may be asked for.
+    pub lease_min: Duration,
+    pub lease_max: Duration,
     pub unreachable_after: Duration,
     pub late_report_grace: Duration,
     /// What is kept of one sandbox's events.
@@ -64,6 +67,8 @@ impl Rules {
                 ..Policy::default()
             },
             lease_duration: config.lease.duration,
+            lease_min: config.lease.request_min,
+            lease_max: config.lease.request_max,
             unreachable_after: config.lease.unreachable_after,
             late_report_grace: config.lease.late_report_grace,
             sandbox_event_bytes_max: i64::try_from(config.limits.sandbox_event_bytes_max).unwrap_or(i64::MAX),

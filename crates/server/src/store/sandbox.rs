@@ -1,5 +1,7 @@
 //! Sandboxes: who holds which task, until when, and how each attempt ended.
 
+use std::{collections::BTreeMap, time::Duration};
+
 use jiff::Timestamp;
 use omoi_protocol::{
     AgentId, EndReason, Place, ProjectId, ProviderKind, SandboxId, SandboxStatus, Stage, TaskId,
@@ -9,7 +11,7 @@ use omoi_protocol::{
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx,
+    Error, Rules, Store, Tx,
     claim::{Taken, claim_this},
     task, token,
     transition::{self, Note},
@@ -45,10 +47,13 @@ pub(super) struct Reporter {
     pub generation: i64,
     pub reports_until: Option<Timestamp>,
     pub lease_expires_at: Option<Timestamp>,
+    /// The lease that it asked for when it was attached.
+    pub lease_seconds: Option<i64>,
 }
 
 impl Reporter {
-    pub const COLUMNS: &str = "s.id, s.task_id, s.status, s.generation, s.reports_until, s.lease_expires_at";
+    pub const COLUMNS: &str =
+        "s.id, s.task_id, s.status, s.generation, s.reports_until, s.lease_expires_at, s.lease_seconds";
 
     pub fn read(row: &Row) -> Result<Self, Error> {
         Ok(Self {
@@ -58,7 +63,13 @@ impl Reporter {
             generation: row.get("generation")?,
             reports_until: row.get("reports_until")?,
             lease_expires_at: row.get("lease_expires_at")?,
+            lease_seconds: row.get("lease_seconds")?,
         })
+    }
+
+    /// How long it holds its task after it was last heard of.
+    pub fn lease(&self, rules: &Rules) -> Duration {
+        self.lease_seconds.map_or(rules.lease_duration, seconds)
     }
 
     pub async fn load(tx: &mut Tx, id: &SandboxId) -> Result<Self, Error> {
@@ -81,24 +92,26 @@ pub(super) async fn must_exist(tx: &mut Tx, id: &SandboxId) -> Result<(), Error>
 /// it did: another server, whose clock is ahead of ours, may have renewed it.
 pub(super) async fn heard(tx: &mut Tx, from: Vec<(&mut Reporter, Option<Beat>)>) -> Result<(), Error> {
     let now = tx.now();
-    let renewed = now + tx.rules.lease_duration;
-    // A busy stream renews seldom: the lease is long against the time between two events.
-    let due = now + tx.rules.lease_duration * 3 / 4;
-    let mut speaking = Vec::new();
+    let mut speaking: BTreeMap<Timestamp, Vec<String>> = BTreeMap::new();
     for (reporter, beat) in from.into_iter().filter(|(reporter, _)| reporter.status.is_live()) {
+        let lease = reporter.lease(&tx.rules);
+        let renewed = now + lease;
+        // A busy stream renews seldom: the lease is long against the time between two events.
+        let due = now + lease * 3 / 4;
         if let Some(beat) = beat {
             watch::beat(tx, &reporter.id, &beat, renewed).await?;
         } else if reporter.lease_expires_at.is_some_and(|end| end < due) {
-            speaking.push(reporter.id.to_string());
+            speaking.entry(renewed).or_default().push(reporter.id.to_string());
         } else {
             continue;
         }
         reporter.lease_expires_at = reporter.lease_expires_at.max(Some(renewed));
     }
-    if !speaking.is_empty() {
+    // Nearly all have the configured lease, so that one statement renews theirs.
+    for (renewed, ids) in speaking {
         let sql = "UPDATE sandboxes SET lease_expires_at = $1 WHERE id = ANY($2) AND live = 1 \
                    AND (lease_expires_at IS NULL OR lease_expires_at < $1)";
-        tx.execute_known(sql, params![renewed, speaking]).await?;
+        tx.execute_known(sql, params![renewed, ids]).await?;
     }
     Ok(())
 }
@@ -149,6 +162,8 @@ pub(super) struct NewSandbox<'a> {
     pub provider: ProviderKind,
     pub agent_id: Option<&'a AgentId>,
     pub labels: String,
+    /// The lease that is asked for; none: as configured.
+    pub lease_seconds: Option<i64>,
     /// For one that the server itself makes.
     pub order: Option<Order>,
 }
@@ -168,7 +183,8 @@ pub(super) async fn insert(
     new: NewSandbox<'_>,
     task: Option<&Taken>,
 ) -> Result<SandboxAttached, Error> {
-    let lease_expires_at = tx.now + tx.rules.lease_duration;
+    let lease = new.lease_seconds.map_or(tx.rules.lease_duration, seconds);
+    let lease_expires_at = tx.now + lease;
     let order = new.order.as_ref();
     let sandbox = Sandbox {
         id: new.id,
@@ -204,8 +220,8 @@ pub(super) async fn insert(
     });
     let stored = (
         "INSERT INTO sandboxes (id, task_id, project_id, agent_id, provider, status, live, generation, \
-         lease_expires_at, branch_name, labels, created_at, place, wish, stage) \
-         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11, $12, $13, $14)",
+         lease_expires_at, branch_name, labels, created_at, place, wish, stage, lease_seconds) \
+         VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         params![
             &sandbox.id,
             sandbox.task_id.as_ref(),
@@ -221,6 +237,7 @@ pub(super) async fn insert(
             sandbox.place.as_str(),
             order.map(|o| o.wish.as_str()),
             sandbox.stage.as_str(),
+            new.lease_seconds,
         ],
     );
     let statements = taken.into_iter().chain(counted).chain([stored, token_stored]);
@@ -299,14 +316,23 @@ impl Store {
     pub async fn sandbox_attach(&self, actor: &str, new: AttachSandbox) -> Result<SandboxAttached, Error> {
         let actor = actor.to_owned();
         self.write(async move |tx| {
+            if let Some(seconds) = new.lease_seconds {
+                lease_is_allowed(&tx.rules, seconds)?;
+            }
             let id = new.sandbox_id.clone().unwrap_or_else(SandboxId::generate);
             let taken = tx.query_one("SELECT 1 AS found FROM sandboxes WHERE id = $1", params![&id]).await?;
             if taken.is_some() {
                 return Err(Error::conflict("sandbox_exists", format!("sandbox {id} exists already")));
             }
             let labels = serde_json::to_string(&new.labels).unwrap_or_default();
-            let sandbox =
-                NewSandbox { id, provider: ProviderKind::External, agent_id: None, labels, order: None };
+            let sandbox = NewSandbox {
+                id,
+                provider: ProviderKind::External,
+                agent_id: None,
+                labels,
+                lease_seconds: new.lease_seconds,
+                order: None,
+            };
             let attached = match &new.task_id {
                 Some(task_id) => claim_this(tx, task_id, sandbox).await?,
                 None => insert(tx, sandbox, None).await?,
@@ -355,6 +381,27 @@ impl Store {
         })
         .await
     }
+}
+
+/// A lease that somebody asks for is neither so short that a heartbeat comes too late, nor so long that a dead worker keeps
+/// its task.
+fn lease_is_allowed(rules: &Rules, asked: i64) -> Result<(), Error> {
+    let (min, max) = (rules.lease_min.as_secs(), rules.lease_max.as_secs());
+    match u64::try_from(asked) {
+        Ok(asked) if (min..=max).contains(&asked) => Ok(()),
+        _ => {
+            let detail = format!(
+                "lease_seconds is {asked}; ask for {min} to {max} seconds (lease.request_min, lease.request_max), or leave \
+                 it out for {} seconds (lease.duration)",
+                rules.lease_duration.as_secs()
+            );
+            Err(Error::invalid("lease_out_of_range", detail))
+        }
+    }
+}
+
+fn seconds(seconds: i64) -> Duration {
+    Duration::from_secs(seconds.unsigned_abs())
 }
 
 pub(super) async fn terminate(

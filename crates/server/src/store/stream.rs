@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use omoi_protocol::SandboxId;
 
 use super::{Error, Tx, bulk, event::Append, sandbox::Reporter, typed, value::Row, watch::Beat};
+use crate::domain::report::{self, Run};
 
 /// More than these are not remembered: sandboxes, and types of events of one.
 const STREAMS_MAX: usize = 4096;
@@ -41,6 +42,14 @@ impl Stream {
             heard: false,
             beat: None,
         })
+    }
+
+    /// How the attempt is worked on; known where an event of the batch depends on it.
+    pub fn run(&self) -> Run {
+        match self.counts.get(report::OPENS_ITERATIONS) {
+            Some(Count { count: 1.., .. }) => Run::Continuous,
+            _ => Run::Single,
+        }
     }
 
     /// The number that the last event has among its like, and whether the index of types holds it.
@@ -124,6 +133,8 @@ pub(super) async fn load(tx: &mut Tx, appends: &[&mut Append]) -> Result<HashMap
         }
         let known = streams.get(id).map(|stream: &Stream| &stream.counts);
         let types = append.events.iter().map(|event| event.event_type.as_str());
+        let depends = types.clone().any(report::depends_on_run).then_some(report::OPENS_ITERATIONS);
+        let types = types.chain(depends);
         unknown.extend(
             types.filter(|kind| known.is_none_or(|known| !known.contains_key(*kind))).map(|kind| (id, kind)),
         );

@@ -9,7 +9,7 @@ use omoi_protocol::{
 use serde_json::{Value as Json, json};
 
 use super::{
-    Ask, Error, Store, Tx, dependency, dispatch, proof,
+    Ask, Error, Store, Tx, dependency, dispatch, lapse, proof,
     sandbox::Reporter,
     transcript,
     transition::{Note, Stored, object, order, time_out, transition},
@@ -18,6 +18,7 @@ use super::{
 use crate::domain::{
     agent,
     dispatch::lane,
+    lease::Word,
     money::Usd,
     score::{self, Facts, RankClass},
     task::TaskEvent,
@@ -201,11 +202,12 @@ impl Store {
         let from = from.clone();
         let bytes = said.result.as_ref().map_or(0, |result| result.to_string().len());
         self.write_of(Some(from.clone()), bytes, async move |tx| {
-            let reporter = Reporter::load(tx, &from).await?;
+            let mut reporter = Reporter::load(tx, &from).await?;
             if reporter.task_id.as_ref() != Some(&said.task_id) {
                 let detail = format!("sandbox {from} does not hold task {}", said.task_id);
                 return Err(Error::conflict("not_the_owner", detail));
             }
+            lapse::reclaim(tx, &mut reporter, Word::End).await?;
             let stored = Stored::load(tx, &said.task_id).await?;
             let generation = reporter.generation;
             let (event, mut note) = if said.success {
@@ -221,7 +223,7 @@ impl Store {
                 note.result = proof::own_words(object(said.result.clone()), note.result);
             }
             if let Err(refused) = transition(tx, &stored, event, note).await? {
-                return Err(Error::conflict(refused.code(), refused.to_string()));
+                return Err(Error::conflict(refused.code(), lapse::explain(tx, &from).await?));
             }
             let new_status = get(tx, &said.task_id).await?.status;
             let unblocked_tasks = dependency::just_unblocked(tx, &said.task_id).await?;

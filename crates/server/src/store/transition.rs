@@ -8,7 +8,7 @@ use omoi_protocol::{
 use serde_json::{Map, Value as Json, json};
 
 use super::{
-    Error, Tx, attempt, dependency, event,
+    Error, Tx, attempt, dependency, lapse,
     proof::{self, Owed},
     sandbox::{self, Reporter},
     task::rank,
@@ -18,7 +18,7 @@ use super::{
 use crate::domain::{
     check,
     lease::Lease,
-    report::{self, Report},
+    report::Report,
     retry::{self, RetryDecision},
     task::{Effect, Proof, Refused, TaskEvent, TaskState},
 };
@@ -41,8 +41,9 @@ pub(super) struct Stored {
 impl Stored {
     pub async fn load(tx: &mut Tx, id: &TaskId) -> Result<Self, Error> {
         let sql = "SELECT t.id, t.project_id, t.ticket_id, t.priority, t.status, t.retry_count, t.max_retries, \
-                   t.failure_kind, t.result, t.stage, t.commit_id, t.checks, s.id AS holder, s.generation, s.lease_expires_at FROM tasks t \
-                   LEFT JOIN sandboxes s ON s.task_id = t.id AND s.live = 1 WHERE t.id = $1";
+                   t.failure_kind, t.result, t.stage, t.commit_id, t.checks, s.id AS holder, s.generation, s.lease_expires_at, \
+                   s.end_reason, s.ended_at, s.place FROM tasks t \
+                   LEFT JOIN sandboxes s ON s.task_id = t.id AND s.generation = t.generation WHERE t.id = $1";
         let row = tx.query_one(sql, params![id]).await?.ok_or_else(|| Error::not_found("task", id))?;
         let result: Option<String> = row.get("result")?;
         Ok(Self {
@@ -50,7 +51,7 @@ impl Stored {
             project_id: row.parse("project_id")?,
             ticket_id: row.parse_opt("ticket_id")?,
             priority: row.parse("priority")?,
-            state: state(&row)?,
+            state: state(tx, &row).await?,
             stage: row.parse("stage")?,
             owed: proof::read(&row)?,
             retry_count: row.get("retry_count")?,
@@ -68,7 +69,7 @@ impl Stored {
     }
 }
 
-fn state(row: &Row) -> Result<TaskState, Error> {
+async fn state(tx: &mut Tx, row: &Row) -> Result<TaskState, Error> {
     let lease = || {
         Ok(Lease {
             holder: row.parse("holder")?,
@@ -77,7 +78,7 @@ fn state(row: &Row) -> Result<TaskState, Error> {
         })
     };
     Ok(match row.parse("status")? {
-        TaskStatus::Pending => TaskState::Pending,
+        TaskStatus::Pending => lapse::read(tx, row).await?.map_or(TaskState::Pending, TaskState::Lapsed),
         TaskStatus::Assigned => TaskState::Assigned(lease()?),
         TaskStatus::Running => TaskState::Running(lease()?),
         TaskStatus::Completed => TaskState::Completed,
@@ -127,7 +128,9 @@ pub(super) async fn order(tx: &mut Tx, id: &TaskId, event: TaskEvent, note: Note
 
 pub(super) async fn lease_expired(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     let stored = Stored::load(tx, id).await?;
-    let event = TaskEvent::LeaseExpired { retry: stored.retry(tx, FailureKind::Lost) };
+    let Some(holder) = stored.state.lease().map(|lease| lease.holder.clone()) else { return Ok(()) };
+    let place = sandbox::get(tx, &holder).await?.place;
+    let event = TaskEvent::LeaseExpired { retry: stored.retry(tx, FailureKind::Lost), place };
     transition(tx, &stored, event, Note::error("the sandbox fell silent and its lease ran out")).await?.ok();
     Ok(())
 }
@@ -143,14 +146,12 @@ pub(super) async fn time_out(tx: &mut Tx, id: &TaskId) -> Result<(), Error> {
     Ok(())
 }
 
-/// What an event means for the task of its sandbox; the code of the refusal when it changes nothing.
+/// What a report means for the task of its sandbox; the code of the refusal when it changes nothing.
 pub(super) async fn report(
     tx: &mut Tx,
     from: &mut Reporter,
-    event_type: &str,
-    data: &str,
+    report: Report,
 ) -> Result<Option<&'static str>, Error> {
-    let Some(report) = report::meaning(event_type, &event::json(data)?) else { return Ok(None) };
     let Some(task_id) = from.task_id.clone() else { return end_of_none(tx, from, report).await };
     let stored = Stored::load(tx, &task_id).await?;
     let generation = from.generation;
@@ -209,6 +210,7 @@ pub(super) async fn transition(
         TaskEvent::Cancelled => (None, Some(EndReason::TaskCancelled)),
         TaskEvent::Claimed(_)
         | TaskEvent::Started { .. }
+        | TaskEvent::Reclaimed { .. }
         | TaskEvent::DependencyFailed
         | TaskEvent::Retried => (None, None),
     };
@@ -289,6 +291,7 @@ async fn carry_out(tx: &mut Tx, stored: &Stored, effect: Effect, note: &Note) ->
             );
             rank(tx, std::slice::from_ref(&stored.id)).await
         }
+        Effect::ReturnLease { lease } => lapse::give_back(tx, &stored.id, &lease).await,
         Effect::OfferCheck => {
             let owed = note.owed.clone().unwrap_or_default();
             let sql = "UPDATE tasks SET stage = 'check', commit_id = $2, checks = $3, not_before = NULL WHERE id = $1";

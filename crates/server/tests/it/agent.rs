@@ -181,6 +181,21 @@ on_both! {
         assert_eq!(app.show(&task).await["assigned_agent_id"], other.as_str());
     }
 
+    async fn an_agent_that_is_heard_of_at_work_again_has_its_task_again(app: App) {
+        let project = app.project("parser").await;
+        let task = app.task(&project, json!({})).await;
+        let agent = app.agent(&[]).await;
+        let held = app.claimed(&agent).await;
+        app.advance(LEASE).await;
+        assert_eq!(app.show_sandbox(&held).await["status"], "lost");
+        app.beat(&agent, 1, json!({ "status": "idle" })).await;
+        assert_eq!(app.task_status(&task).await, "pending", "it works on nothing");
+        app.beat(&agent, 2, json!({ "status": "running" })).await;
+        let shown = app.show(&task).await;
+        assert_eq!((&shown["status"], &shown["retry_count"]), (&json!("assigned"), &json!(0)));
+        assert_eq!(shown["sandbox_id"], held.id.as_str());
+    }
+
     async fn an_agent_that_keeps_failing_registers_ever_later(app: App) {
         let register = async || app.post("/api/v1/agents", json!({ "name": "desk 3" })).await;
         let started = app.now();

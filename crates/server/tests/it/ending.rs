@@ -47,6 +47,11 @@ async fn ends_by(app: &App, why: EndReason) -> Sandbox {
             app.event(&sandbox, "agent.completed", json!({})).await.expect(200);
             sandbox
         }
+        EndReason::ShutDown => {
+            let sandbox = up(app, json!({ "max_retries": 0 })).await;
+            app.event(&sandbox, "agent.completed", json!({ "reason": "shutdown" })).await.expect(200);
+            sandbox
+        }
         EndReason::WorkCompleted => {
             let sandbox = owes_checks(app).await;
             app.event(&sandbox, "agent.completed", json!({})).await.expect(200);

@@ -11,11 +11,12 @@ use crate::{
     work::{LEASE, MINUTE, SECOND, text, time},
 };
 
-const GRACE: Duration = Duration::from_secs(3_600);
+/// How long a sandbox may report after it has lost its lease, by default.
+pub const LATE_REPORTS: Duration = Duration::from_secs(3_600);
 
 impl App {
     /// A running attempt at a new task.
-    async fn under_way(&self, more: Value) -> (String, Sandbox) {
+    pub async fn under_way(&self, more: Value) -> (String, Sandbox) {
         let project = self.project(&crate::app::unique("project")).await;
         let task = self.task(&project, more).await;
         let sandbox = self.attached_to(&task).await;
@@ -236,7 +237,7 @@ on_both! {
         assert_eq!((&shown["status"], &shown["failure_kind"]), (&json!("failed"), &json!("lost")));
         assert_eq!(time(&shown["completed_at"]), app.now());
         assert_eq!(app.task_status(&waiting).await, "failed", "what waits for it is told");
-        app.advance(GRACE).await;
+        app.advance(LATE_REPORTS).await;
         assert_eq!(app.claim(&app.agent(&[]).await).await, None);
     }
 
@@ -279,23 +280,14 @@ on_both! {
     }
 
     async fn a_late_report_that_is_repeated_is_refused_again(app: App) {
-        let (_, lost) = app.under_way(json!({})).await;
+        let (task, lost) = app.under_way(json!({})).await;
         app.advance(LEASE).await;
+        app.advance(MINUTE).await;
+        app.attached_to(&task).await;
         let late = json!({ "event_type": "agent.completed", "worker_seq": 1 });
         let answer = app.post_as(&lost, "/events", late.clone()).await.expect(200);
         assert_eq!(answer["refused"], "lease_passed_on");
         assert_eq!(app.post_as(&lost, "/events", late).await.expect(200), answer);
-    }
-
-    async fn a_late_report_changes_nothing_while_nobody_holds_the_task(app: App) {
-        let (task, lost) = app.under_way(json!({})).await;
-        app.advance(LEASE).await;
-        let before = app.show(&task).await;
-        for event_type in ["agent.started", "agent.completed", "agent.failed"] {
-            let answer = app.event(&lost, event_type, json!({})).await.expect(200);
-            assert_eq!(answer["refused"], "lease_passed_on", "{event_type}");
-        }
-        assert_eq!(app.show(&task).await, before);
     }
 
     async fn signs_of_life_of_the_lost_keep_nobody_s_lease(app: App) {
@@ -314,11 +306,12 @@ on_both! {
     async fn the_token_of_the_lost_ends_after_a_time_of_grace(app: App) {
         let (task, lost) = app.under_way(json!({})).await;
         app.advance(LEASE).await;
-        app.advance(GRACE - SECOND).await;
+        app.advance(MINUTE).await;
+        app.complete(&task).await;
+        app.advance(LATE_REPORTS - MINUTE - SECOND).await;
         app.event(&lost, "agent.message", json!({ "content": "last words" })).await.expect(200);
         app.advance(SECOND).await;
         app.event(&lost, "agent.message", json!({})).await.refused(401, "token_ended");
-        assert_eq!(app.task_status(&task).await, "pending");
     }
 
     /// Two servers share a database and their clocks differ: the one that is behind takes nothing away.
@@ -348,6 +341,48 @@ on_both! {
         app.event(&sandbox, "agent.heartbeat", json!({})).await.expect(200);
         beat().await;
         assert!(lease(&sandbox).await > first && lease(&held).await > second);
+    }
+
+    async fn a_sandbox_is_attached_with_the_lease_that_it_asks_for(app: App) {
+        let project = app.project(&crate::app::unique("project")).await;
+        let task = app.task(&project, json!({})).await;
+        let sandbox = app.attach(json!({ "task_id": task, "lease_seconds": 1_800 })).await;
+        let lease = Duration::from_secs(1_800);
+        let ends = async || time(&app.show_sandbox(&sandbox).await["lease_expires_at"]);
+        assert_eq!(ends().await, app.now() + lease);
+        for event_type in ["agent.heartbeat", "agent.tool_use"] {
+            app.advance(lease - SECOND).await;
+            app.event(&sandbox, event_type, json!({})).await.expect(200);
+            assert_eq!(ends().await, app.now() + lease, "{event_type}");
+        }
+        let usual = app.sandbox().await;
+        app.event(&usual, "agent.tool_use", json!({})).await.expect(200);
+        assert_eq!(time(&app.show_sandbox(&usual).await["lease_expires_at"]), app.now() + LEASE);
+
+        // After the server was away, the sandbox has the lease that it asked for anew.
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        app.clock.advance(jiff::SignedDuration::from_hours(3));
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        assert_eq!(ends().await, app.now() + lease);
+        app.clock.advance(jiff::SignedDuration::from_hours(-24));
+        orchestrator::attend(app.store(), "here").await.unwrap();
+        assert_eq!(ends().await, app.now() + lease);
+        app.advance(lease).await;
+        assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], "lease_expired");
+    }
+
+    async fn a_lease_out_of_range_is_refused_with_the_bounds(app: App) {
+        for seconds in [i64::MIN, -1, 0, 1, 9, 86_401, i64::MAX] {
+            let asked = json!({ "lease_seconds": seconds });
+            let problem = app.post("/api/v1/sandboxes", asked).await.refused(422, "lease_out_of_range");
+            let detail = text(&problem["detail"]);
+            for part in [seconds.to_string().as_str(), "10 to 86400 seconds", "lease.request_min"] {
+                assert!(detail.contains(part), "{part:?} is not in {detail:?}");
+            }
+        }
+        for seconds in [10, 86_400] {
+            app.attach(json!({ "lease_seconds": seconds })).await;
+        }
     }
 
     async fn a_fault_in_one_part_of_the_upkeep_holds_up_no_other(app: App) {

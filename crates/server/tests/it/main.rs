@@ -30,6 +30,7 @@ mod git_gateway;
 mod graph;
 mod ground;
 mod guardian;
+mod late;
 mod lease;
 mod listen;
 mod live;

@@ -60,8 +60,8 @@ on_both! {
         assert_eq!(
             app.take(&sandbox).await,
             [json!({
-                "id": id, "sandbox_id": sandbox.id, "content": "look at the tests", "message_type": "user_message",
-                "sender": "first", "state": "delivered", "timestamp": app.now(), "delivered_at": app.now(),
+                "id": id, "message_id": id, "sandbox_id": sandbox.id, "content": "look at the tests",
+                "message_type": "user_message", "sender": "first", "sender_id": "first", "state": "delivered", "timestamp": app.now(), "delivered_at": app.now(),
                 "injected_at": null, "acknowledged_at": null, "expired_at": null, "deliveries": 1,
             })]
         );
@@ -206,6 +206,70 @@ on_both! {
         assert_eq!((&message["state"], &message["injected_at"]), (&json!("injected"), &json!(app.now())));
         app.clock.advance(SignedDuration::from_mins(1));
         assert_eq!(app.take(&sandbox).await.len(), 0, "it is not offered again");
+    }
+
+    async fn a_message_has_the_names_that_workers_of_the_earlier_system_read(app: App) {
+        let sandbox = app.sandbox().await;
+        let id = app.queue(&sandbox, "look at the tests").await;
+        let (taken, listed) = (app.take(&sandbox).await, app.history(&sandbox, "").await);
+        for message in [&taken[0], &listed[0]] {
+            assert_eq!((&message["id"], &message["message_id"]), (&json!(id), &json!(id)), "{message}");
+            assert!(message["sender"].is_string(), "{message}");
+            assert_eq!(message["sender_id"], message["sender"]);
+        }
+    }
+
+    async fn an_event_without_an_id_stands_for_the_message_of_that_content_or_else_of_that_type(app: App) {
+        let sandbox = app.sandbox().await;
+        let mut ids = Vec::new();
+        for (content, message_type) in [
+            ("first", "user_message"), ("second", "user_message"), ("slow down", "guardian_nudge"), ("stop", "interrupt"),
+            ("stop now", "interrupt"), ("third", "user_message"),
+        ] {
+            let said = app.say(&sandbox, json!({ "content": content, "message_type": message_type })).await.expect(200);
+            ids.push(said["message_id"].as_str().unwrap().to_owned());
+        }
+        let early = json!({ "content": "first", "message_type": "user_message", "message_id": null });
+        app.event(&sandbox, "agent.message_injected", early.clone()).await.expect(200);
+        let state = async |n: usize| {
+            let all = app.history(&sandbox, "").await;
+            let found = all.iter().find(|message| message["id"] == ids[n].as_str()).unwrap().clone();
+            found["state"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(state(0).await, "queued", "the worker was not handed it yet");
+        assert_eq!(app.take(&sandbox).await.len(), 6);
+        let reported = [
+            // By content, although another is older; by type, where the content is unknown.
+            ("agent.message_injected", json!({ "content": "second", "message_type": "user_message", "message_id": null }), 1),
+            ("agent.message_injected", json!({ "content": "cut off", "message_type": "user_message" }), 0),
+            ("agent.message_injected", json!({ "content": "slow down", "message_type": "guardian_nudge", "sender_id": null }), 2),
+            ("agent.interrupted", json!({ "reason": "stop now", "sender_id": null, "turn": 3 }), 4),
+            ("agent.interrupted", json!({ "reason": "user asked", "sender_id": null, "turn": 4 }), 3),
+            ("agent.message_injected", json!({}), 5),
+        ];
+        let mut injected = Vec::new();
+        for (event_type, data, n) in reported {
+            assert_eq!(state(n).await, "delivered", "{event_type} {data}");
+            app.event(&sandbox, event_type, data.clone()).await.expect(200);
+            injected.push(n);
+            for n in 0..ids.len() {
+                let expected = if injected.contains(&n) { "injected" } else { "delivered" };
+                assert_eq!(state(n).await, expected, "message {n} after {event_type} {data}");
+            }
+        }
+        // Each was handed out once, and none is handed out again.
+        app.clock.advance(SignedDuration::from_mins(10));
+        assert_eq!(app.take(&sandbox).await.len(), 0);
+        app.event(&sandbox, "agent.processing", json!({ "message_id": null, "message_type": "interrupt" })).await.expect(200);
+        assert_eq!((state(3).await, state(4).await), ("acknowledged".to_owned(), "injected".to_owned()));
+    }
+
+    async fn a_signal_that_interrupts_is_no_message(app: App) {
+        let sandbox = app.sandbox().await;
+        app.say(&sandbox, json!({ "content": "stop", "message_type": "interrupt" })).await.expect(200);
+        app.take(&sandbox).await;
+        app.event(&sandbox, "agent.interrupted", json!({ "reason": "shutdown_signal" })).await.expect(200);
+        assert_eq!(app.history(&sandbox, "").await[0]["state"], "delivered");
     }
 
     async fn an_event_about_a_message_is_stored_whatever_it_names(app: App) {

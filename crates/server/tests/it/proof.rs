@@ -165,6 +165,44 @@ on_both! {
         app.assert_at(&task, "completed", "check", 1).await;
     }
 
+    async fn late_success_has_to_be_proven_like_any(app: App) {
+        let task = app.proven_by_tests(json!({})).await;
+        let late = app.attached_to(&task).await;
+        app.event(&late, "agent.started", json!({})).await.expect(200);
+        app.advance(LEASE).await;
+        app.assert_at(&task, "pending", "work", 1).await;
+        app.advance(MINUTE).await;
+        app.event(&late, "agent.completed", json!({ "commit": COMMIT })).await.expect(200);
+        app.assert_at(&task, "pending", "check", 0).await;
+        assert_eq!(app.evidence(&task).await["commit"], COMMIT);
+        assert_eq!(app.show_sandbox(&late).await["end_reason"], "work_completed");
+        let checks = app.order_checks(&task).await;
+        app.event(&checks, "agent.completed", json!({ "checks": result(true) })).await.expect(200);
+        app.assert_at(&task, "completed", "check", 0).await;
+    }
+
+    /// The server removes a sandbox of its own making once its lease has run out, so it cannot go on.
+    async fn of_a_lost_sandbox_that_was_made_here_only_the_end_of_its_attempt_counts(app: App) {
+        let task = app.proven_by_tests(json!({})).await;
+        app.work_done(&task).await;
+        let late = app.order_checks(&task).await;
+        app.event(&late, "agent.started", json!({})).await.expect(200);
+        app.advance(LEASE).await;
+        for event_type in ["agent.heartbeat", "agent.tool_use", "agent.started"] {
+            let answer = app.event(&late, event_type, json!({})).await.expect(200);
+            app.assert_at(&task, "pending", "check", 1).await;
+            if event_type == "agent.started" {
+                assert_eq!(answer["refused"], "lease_passed_on");
+                assert!(text(&answer["refused_because"]).contains("only the end of its attempt"), "{answer}");
+            }
+        }
+        assert_eq!(app.show_sandbox(&late).await["status"], "lost");
+        app.event(&late, "agent.completed", json!({ "checks": result(true) })).await.expect(200);
+        app.assert_at(&task, "completed", "check", 0).await;
+        let ended = app.show_sandbox(&late).await;
+        assert_eq!((&ended["status"], &ended["end_reason"]), (&json!("completed"), &json!("task_completed")));
+    }
+
     async fn whoever_did_the_work_cannot_speak_for_its_proof(app: App) {
         let task = app.proven_by_tests(json!({})).await;
         let worker = app.work_done(&task).await;

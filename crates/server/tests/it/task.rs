@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    app::{App, Sandbox},
+    app::{App, Sandbox, unique},
     on_both,
     work::{MINUTE, SECOND, ids, sandbox_of, text, time},
 };
@@ -16,6 +16,76 @@ async fn running(app: &App) -> (String, Sandbox) {
 }
 
 on_both! {
+    async fn within_a_run_of_iterations_its_own_end_decides(app: App) {
+        let ends = [
+            (json!({ "validation_passed": true }), "completed", json!(null), "task_completed"),
+            (json!({ "validation_passed": false, "stop_reason": "completion_signal" }), "pending", json!(null), "checks_failed"),
+            (json!({ "stop_reason": "max_iterations_reached" }), "failed", json!("limit"), "limit"),
+        ];
+        for (n, (data, status, kind, reason)) in ends.into_iter().enumerate() {
+            let sandbox = app.sandbox_with_task().await;
+            let task = sandbox.task.as_ref().unwrap();
+            let begin = [("agent.started", json!({})), ("continuous.started", json!({})), ("agent.completed", json!({ "turns": 3 }))];
+            if n == 0 {
+                // In one request, so that no event of it is stored yet when the last one is looked at.
+                let batch: Vec<_> = begin.iter().map(|(kind, data)| json!({ "event_type": kind, "event_data": data })).collect();
+                app.post_as(&sandbox, "/events", json!({ "events": batch })).await.expect(200);
+            } else {
+                for (event_type, data) in begin {
+                    app.event(&sandbox, event_type, data).await.expect(200);
+                }
+            }
+            // Another write forgets what is remembered of the sandbox.
+            app.sandbox_with_task().await;
+            for data in [json!({}), json!({ "success": true }), json!({ "success": false, "error": "e" })] {
+                let answer = app.event(&sandbox, "agent.completed", data.clone()).await.expect(200);
+                assert_eq!((&answer["refused"], app.task_status(task).await), (&json!(null), "running".to_owned()), "{data}");
+            }
+            let answer = app.event(&sandbox, "continuous.completed", data.clone()).await.expect(200);
+            assert_eq!(answer["refused"], json!(null), "{data}");
+            let shown = app.show(task).await;
+            assert_eq!((&shown["status"], &shown["failure_kind"]), (&json!(status), &kind), "{data}");
+            assert_eq!(app.show_sandbox(&sandbox).await["end_reason"], reason, "{data}");
+        }
+    }
+
+    async fn a_worker_that_is_shut_down_has_not_done_its_task(app: App) {
+        let told = [
+            ("agent.completed", json!({ "reason": "shutdown", "success": true, "turns": 3 })),
+            ("agent.completed", json!({ "stop_reason": "shutdown_signal" })),
+            ("continuous.completed", json!({ "stop_reason": "shutdown_signal", "validation_passed": false })),
+        ];
+        for (event_type, data) in told {
+            let project = app.project(&unique("project")).await;
+            let task = app.task(&project, json!({ "max_retries": 1 })).await;
+            let sandbox = app.attached_to(&task).await;
+            app.event(&sandbox, event_type, data.clone()).await.expect(200);
+            let shown = app.show(&task).await;
+            assert_eq!((&shown["status"], &shown["retry_count"]), (&json!("pending"), &json!(1)), "{event_type} {data}");
+            assert_eq!(shown["error_message"], "the worker was shut down before the work was done");
+            let ended = app.show_sandbox(&sandbox).await;
+            assert_eq!((&ended["status"], &ended["end_reason"]), (&json!("failed"), &json!("shut_down")));
+            app.advance(MINUTE).await;
+            let again = app.attached_to(&task).await;
+            app.event(&again, event_type, data).await.expect(200);
+            let shown = app.show(&task).await;
+            assert_eq!((&shown["status"], &shown["failure_kind"]), (&json!("failed"), &json!("shut_down")));
+        }
+    }
+
+    async fn the_next_attempt_may_end_without_iterations(app: App) {
+        let sandbox = app.sandbox_with_task().await;
+        let task = sandbox.task.clone().unwrap();
+        for (event_type, data) in [("continuous.started", json!({})), ("agent.failed", json!({ "error": "e" }))] {
+            app.event(&sandbox, event_type, data).await.expect(200);
+        }
+        assert_eq!(app.task_status(&task).await, "pending", "the run itself has failed");
+        app.advance(MINUTE).await;
+        let second = app.attached_to(&task).await;
+        app.event(&second, "agent.completed", json!({})).await.expect(200);
+        assert_eq!(app.task_status(&task).await, "completed");
+    }
+
     async fn a_task_is_made_with_defaults(app: App) {
         let project = app.project("parser").await;
         let made = app.post("/api/v1/tasks", json!({ "project_id": project, "title": "x" })).await.expect(201);

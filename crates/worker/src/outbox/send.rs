@@ -96,11 +96,14 @@ async fn sync(outbox: &Outbox) {
 fn acknowledge(outbox: &Outbox, batch: &[NewEvent], received: &EventsReceived) {
     let Some(last) = batch.last().and_then(|event| event.worker_seq) else { return };
     outbox.queue().acknowledge(last);
-    let refused = received.events.iter().find_map(|event| event.refused.clone());
+    let refused = received
+        .events
+        .iter()
+        .find_map(|event| Some((event.refused.clone()?, event.refused_because.clone().unwrap_or_default())));
     outbox.shared.progress.send_modify(|progress| {
         progress.acknowledged = last;
-        if let Some(why) = refused {
-            progress.standing = Standing::PassedOn { why };
+        if let Some((code, because)) = refused {
+            progress.standing = Standing::PassedOn { why: format!("{code}: {because}") };
         }
     });
 }

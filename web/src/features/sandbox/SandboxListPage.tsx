@@ -28,6 +28,7 @@ const CHANGES = {
     ...HEARTBEATS,
     'SANDBOX_ATTACHED',
     'SANDBOX_ENDED',
+    'SANDBOX_RETURNED',
     'SANDBOX_SPAWNED',
     'SANDBOX_sandbox.booting',
     'SANDBOX_agent.started',

@@ -15,6 +15,7 @@ const FAILURES: Record<NonNullable<Task['failure_kind']>, string> = {
   limit: 'A limit of turns, money or time was reached.',
   lost: 'The worker fell silent and its lease ran out.',
   crashed: 'The worker ended by itself.',
+  shut_down: 'The worker was shut down before the work was done.',
   out_of_memory: 'The sandbox ran out of memory.',
   timed_out: 'It took longer than it may.',
   spawn: 'The sandbox could not be made.',

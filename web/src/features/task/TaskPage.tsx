@@ -95,6 +95,7 @@ export function TaskPage({ id, search, onSearch, onStarted }: Props) {
 const CHANGES = [
   ...TASK_CHANGES,
   'SANDBOX_ENDED',
+  'SANDBOX_RETURNED',
   'SANDBOX_SPAWNED',
   'SANDBOX_KEPT',
   'SANDBOX_UNKEPT',

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use omoi_protocol::Place;
 
 use crate::domain::{
+    lease::Lease,
     place::{self, Step},
     task::{Proof, Refused, TaskEvent, TaskState, Transition},
 };
@@ -19,13 +20,17 @@ impl Rules {
         Self { task: TaskState::apply, place: place::next }
     }
 
-    pub fn broken() -> [(&'static str, Self); 6] {
+    pub fn broken() -> [(&'static str, Self); 7] {
         let ours = Self::ours();
         [
             ("a place is removed before its work is kept", Self { place: removes_at_once, ..ours }),
             ("what could not be kept is removed", Self { place: removes_unkept, ..ours }),
             ("an old lease completes a task", Self { task: believes_everybody, ..ours }),
             ("a held task is claimed again", Self { task: gives_twice, ..ours }),
+            (
+                "a lease goes back although another sandbox holds the task",
+                Self { task: returns_twice, ..ours },
+            ),
             ("an agent's word is proof enough", Self { task: believes_the_agent, ..ours }),
             ("late news takes a completion back", Self { task: takes_back, ..ours }),
         ]
@@ -60,6 +65,17 @@ fn gives_twice(state: &TaskState, event: TaskEvent, now: Timestamp) -> Result<Tr
     match event {
         TaskEvent::Claimed(lease) if state.lease().is_some() => Ok((TaskState::Assigned(lease), Vec::new())),
         event => state.apply(event, now),
+    }
+}
+
+fn returns_twice(state: &TaskState, event: TaskEvent, now: Timestamp) -> Result<Transition, Refused> {
+    match (state, event) {
+        (TaskState::Assigned(lease) | TaskState::Running(lease), TaskEvent::Reclaimed { generation, .. })
+            if generation < lease.generation =>
+        {
+            Ok((TaskState::Running(Lease { generation, ..lease.clone() }), Vec::new()))
+        }
+        (state, event) => state.apply(event, now),
     }
 }
 

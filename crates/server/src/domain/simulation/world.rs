@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use omoi_protocol::{FailureKind, Place, SandboxId, Stage};
+use omoi_protocol::{FailureKind, Place, SandboxId, Stage, TaskStatus};
 
 use super::{Dice, rules::Rules};
 use crate::domain::{
     check,
-    lease::Lease,
+    lease::{Lease, Word},
     place::{AfterFailure, Patience, Step},
     retry::{self, Policy},
     task::{Effect, Proof, TaskEvent, TaskState},
@@ -18,6 +18,7 @@ const TASKS: usize = 5;
 const LIVE_MAX: usize = 3;
 const MAX_RETRIES: i64 = 2;
 const LEASE: Duration = Duration::from_secs(120);
+const GRACE: Duration = Duration::from_secs(3_600);
 const PATIENCE: Patience = Patience { tries: 2, wait_max: Duration::from_secs(60) };
 /// Enough for everything that is under way to come to its end.
 const SETTLING_ROUNDS: usize = 400;
@@ -46,6 +47,12 @@ struct Task {
     stage: Stage,
     /// Generation and stage of whoever completed it.
     completions: Vec<(i64, Stage)>,
+}
+
+impl Task {
+    fn is_pending(&self) -> bool {
+        self.state.status() == TaskStatus::Pending
+    }
 }
 
 /// A row, the place it has at the provider, and the worker in it.
@@ -151,7 +158,7 @@ impl World {
         for (n, task) in self.tasks.iter().enumerate() {
             let waits = task.after.is_some_and(|after| {
                 matches!(self.tasks[after].state, TaskState::Failed { .. } | TaskState::Cancelled)
-            }) || task.after.is_some_and(|after| self.tasks[after].state == TaskState::Pending);
+            }) || task.after.is_some_and(|after| self.tasks[after].is_pending());
             if !task.state.status().is_final() && !waits {
                 return self
                     .broken(&format!("task {n} neither ends nor waits for anything: {:?}", task.state));
@@ -265,8 +272,7 @@ impl World {
         let task = &self.tasks[n];
         let free = task.after.is_none_or(|after| self.tasks[after].state == TaskState::Completed);
         // What is held is tried as well: the rule has to refuse it.
-        let open = matches!(task.state, TaskState::Pending | TaskState::Assigned(_) | TaskState::Running(_));
-        open && free && task.not_before.is_none_or(|due| due <= self.now)
+        !task.state.status().is_final() && free && task.not_before.is_none_or(|due| due <= self.now)
     }
 
     /// Applies a rule and carries out its effects, as one transaction.
@@ -286,6 +292,13 @@ impl World {
                     self.tasks[n].retry_count += 1;
                     self.tasks[n].not_before = Some(not_before);
                     self.tasks[n].stage = check::stage_after(self.tasks[n].stage, kind);
+                }
+                Effect::ReturnLease { lease } => {
+                    self.tasks[n].retry_count -= 1;
+                    self.tasks[n].not_before = None;
+                    if let Some(sandbox) = self.sandboxes.get_mut(&lease.holder) {
+                        sandbox.live = true;
+                    }
                 }
                 Effect::OfferCheck => self.tasks[n].stage = Stage::Check,
                 Effect::OfferAfresh => {
@@ -363,10 +376,20 @@ impl World {
             Stage::Work if self.tasks[task].checked => Proof::Owed,
             Stage::Work => Proof::Undeclared,
         };
+        self.reclaim(task, generation);
         self.apply(task, TaskEvent::Completed { generation, proof }, Some((generation, stage)));
     }
 
+    /// The end of an attempt counts although its lease ran out, as long as no other sandbox has taken the task.
+    fn reclaim(&mut self, n: usize, generation: i64) {
+        let event = TaskEvent::Reclaimed { generation, word: Word::End, grace: GRACE, duration: LEASE };
+        if self.apply(n, event, None) {
+            self.say(|| format!("generation {generation} of task {n} has its lease again"));
+        }
+    }
+
     fn report_failed(&mut self, n: usize, generation: i64, kind: FailureKind) {
+        self.reclaim(n, generation);
         let retry = retry::decide(kind, self.tasks[n].retry_count, MAX_RETRIES, &Policy::default(), 0.5);
         self.apply(n, TaskEvent::Failed { generation, kind, retry }, None);
     }
@@ -445,7 +468,7 @@ impl World {
                     &Policy::default(),
                     0.5,
                 );
-                self.apply(n, TaskEvent::LeaseExpired { retry }, None);
+                self.apply(n, TaskEvent::LeaseExpired { retry, place: Place::Up }, None);
                 self.say(|| format!("the lease of task {n} has run out"));
             }
         }

@@ -29,6 +29,8 @@ const SANDBOXES_MAX: usize = 20_000;
 const PAST_PAGE: usize = 1_000;
 const INJECTED: &str = "agent.message_injected";
 const ENDED: &str = "SANDBOX_ENDED";
+/// Its lease had run out, and its worker was heard of again in time.
+const RETURNED: &str = "SANDBOX_RETURNED";
 
 pub struct Watch {
     pub mark: Mark,
@@ -172,13 +174,17 @@ impl Watch {
     }
 
     fn notice(&mut self, entry: &Entry) {
-        if entry.event_type != ENDED {
-            return;
-        }
+        let has_ended = match entry.event_type.as_str() {
+            ENDED => true,
+            RETURNED => false,
+            _ => return,
+        };
         let Ok(sandbox_id) = entry.entity_id.parse::<SandboxId>() else { return };
         match self.watched.get_mut(&sandbox_id) {
             // Its last events may come right behind; it is let go when they are taken.
-            Some(watched) => watched.has_ended = true,
+            Some(watched) => watched.has_ended = has_ended,
+            // It is remembered with its next event.
+            None if !has_ended => {}
             None => self.changes.push(Change::Ended { sandbox_id, task_id: None, at: entry.created_at }),
         }
     }
