@@ -28,8 +28,10 @@ events! {
     SandboxSpawned = "sandbox.spawned" {
         provider: ProviderKind, branch_name: String, ticket_id: String, phase_id: String, duration_ms: u64,
     }
-    /// The worker's first words, before any slow step.
-    SandboxBooting = "sandbox.booting" { timestamp: String, worker_version: String, branch_name: String }
+    /// The worker's first words, before any slow step. `env_left_out` names the variables that the environment could not hold.
+    SandboxBooting = "sandbox.booting" {
+        timestamp: String, worker_version: String, branch_name: String, env_left_out: Vec<String>,
+    }
     /// Its task is done.
     SandboxCompleted = "sandbox.completed" { summary: String, verification: Verification, commit: String }
     /// The attempt failed.
