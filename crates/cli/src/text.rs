@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use omoi_protocol::cost::ReportedCost;
 
 /// `5m ago`, `in 2h`, `now`.
 pub fn relative(now: Timestamp, at: Timestamp) -> String {
@@ -17,6 +18,16 @@ pub fn relative(now: Timestamp, at: Timestamp) -> String {
 /// When, for one thing in full.
 pub fn moment(now: Timestamp, at: Timestamp) -> String {
     format!("{} ({})", at.strftime("%Y-%m-%d %H:%M:%SZ"), relative(now, at))
+}
+
+/// What workers say that they spent, marked as such.
+pub fn reported(cost: &ReportedCost) -> String {
+    let ReportedCost { cost_usd, counted_usd, ignored } = cost;
+    let ignored = match ignored {
+        0 => String::new(),
+        ignored => format!("; {ignored} reported amounts were ignored"),
+    };
+    format!("${cost_usd:.2} by the worker, ${counted_usd:.2} of it counted in budgets{ignored}")
 }
 
 /// A duration in its largest unit, with the next one where that says much more: `45s`, `5m`, `2h 10m`, `3d 4h`.
@@ -126,6 +137,14 @@ mod tests {
         {
             assert_eq!(size(bytes), told);
         }
+    }
+
+    #[test]
+    fn what_a_worker_reports_is_told_as_such() {
+        let cost = ReportedCost { cost_usd: 1.75, counted_usd: 0.5, ignored: 0 };
+        assert_eq!(reported(&cost), "$1.75 by the worker, $0.50 of it counted in budgets");
+        let told = reported(&ReportedCost { ignored: 2, ..cost });
+        assert!(told.ends_with("; 2 reported amounts were ignored"), "{told}");
     }
 
     #[test]
