@@ -20,14 +20,21 @@ pub fn moment(now: Timestamp, at: Timestamp) -> String {
     format!("{} ({})", at.strftime("%Y-%m-%d %H:%M:%SZ"), relative(now, at))
 }
 
-/// What workers say that they spent, marked as such.
-pub fn reported(cost: &ReportedCost) -> String {
-    let ReportedCost { cost_usd, counted_usd, ignored } = cost;
+/// Below what money is counted in.
+const NEARLY_NOTHING_USD: f64 = 1e-9;
+
+/// What workers say that they spent, marked as such, where that says more than the server counted. A worker that calls its
+/// models through the server repeats the server's figure.
+pub fn reported(cost: Option<&ReportedCost>, beside_usd: f64) -> Option<String> {
+    let ReportedCost { cost_usd, counted_usd, ignored } = cost?;
+    if *counted_usd <= 0.0 && *ignored == 0 && *cost_usd <= beside_usd + NEARLY_NOTHING_USD {
+        return None;
+    }
     let ignored = match ignored {
         0 => String::new(),
         ignored => format!("; {ignored} reported amounts were ignored"),
     };
-    format!("${cost_usd:.2} by the worker, ${counted_usd:.2} of it counted in budgets{ignored}")
+    Some(format!("${cost_usd:.2} by the worker, ${counted_usd:.2} of it counted in budgets{ignored}"))
 }
 
 /// A duration in its largest unit, with the next one where that says much more: `45s`, `5m`, `2h 10m`, `3d 4h`.
@@ -142,9 +149,13 @@ mod tests {
     #[test]
     fn what_a_worker_reports_is_told_as_such() {
         let cost = ReportedCost { cost_usd: 1.75, counted_usd: 0.5, ignored: 0 };
-        assert_eq!(reported(&cost), "$1.75 by the worker, $0.50 of it counted in budgets");
-        let told = reported(&ReportedCost { ignored: 2, ..cost });
+        let told = reported(Some(&cost), 0.0).unwrap();
+        assert_eq!(told, "$1.75 by the worker, $0.50 of it counted in budgets");
+        let told = reported(Some(&ReportedCost { ignored: 2, ..cost.clone() }), 0.0).unwrap();
         assert!(told.ends_with("; 2 reported amounts were ignored"), "{told}");
+        let echo = ReportedCost { counted_usd: 0.0, ..cost };
+        assert_eq!((reported(Some(&echo), 1.75), reported(None, 0.0)), (None, None));
+        assert!(reported(Some(&echo), 1.0).is_some());
     }
 
     #[test]

@@ -123,7 +123,7 @@ pub fn pairs(sandbox: &Sandbox) -> Vec<(&'static str, Option<String>)> {
         ("disk", sandbox.rescue.as_ref().and_then(|rescue| rescue.disk_bytes).map(size)),
         ("next", next(sandbox)),
         ("cost", Some(format!("${:.2}", sandbox.cost_usd))),
-        ("as reported", sandbox.reported_cost.as_ref().map(reported)),
+        ("as reported", reported(sandbox.reported_cost.as_ref(), sandbox.cost_usd)),
         ("labels", Some(labels.join("\n")).filter(|text| !text.is_empty())),
     ]
 }

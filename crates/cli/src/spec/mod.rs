@@ -265,7 +265,7 @@ fn show(style: Style, detail: &SpecDetail) -> String {
         ("duplicates", whole::undecided(&detail.duplicates)),
         ("version", Some(spec.version.to_string())),
         ("cost", Some(format!("${:.2}", detail.cost_usd))),
-        ("as reported", detail.reported_cost.as_ref().map(reported)),
+        ("as reported", reported(detail.reported_cost.as_ref(), detail.cost_usd)),
         ("updated", Some(moment(now, spec.updated_at))),
         ("description", Some(spec.description.clone()).filter(|text| !text.is_empty())),
     ]);

@@ -287,7 +287,7 @@ fn show(task: &Task) -> String {
         ("waits for", text(&waits_for.join("\n"))),
         ("retries", Some(format!("{} of {}", task.retry_count, task.max_retries))),
         ("cost", Some(format!("${:.2}", task.cost_usd))),
-        ("as reported", task.reported_cost.as_ref().map(reported)),
+        ("as reported", reported(task.reported_cost.as_ref(), task.cost_usd)),
         ("waits", task.waiting_reason.clone()),
         ("not before", when(task.not_before)),
         ("has no sandbox", task.waiting_for.as_ref().map(|waiting| waiting.text.clone())),

@@ -117,7 +117,8 @@ impl Store {
             match by {
                 CostGroupBy::Day => groups.sort_by(|a, b| b.key.cmp(&a.key)),
                 _ => {
-                    groups.sort_by(|a, b| dearness(b).total_cmp(&dearness(a)).then_with(|| a.key.cmp(&b.key)))
+                    groups
+                        .sort_by(|a, b| dearness(b).total_cmp(&dearness(a)).then_with(|| a.key.cmp(&b.key)));
                 }
             }
             groups.truncate(limit);

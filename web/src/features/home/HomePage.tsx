@@ -63,7 +63,7 @@ export function HomePage() {
       aside={
         costs.data && (
           <p className="text-muted tabular-nums">
-            {usd(costs.data.cost_usd)} today, {count(costs.data.calls, 'model call')} <Reported cost={costs.data.reported_cost} />
+            {usd(costs.data.cost_usd)} today, {count(costs.data.calls, 'model call')} <Reported cost={costs.data.reported_cost} beside={costs.data.cost_usd} />
           </p>
         )
       }

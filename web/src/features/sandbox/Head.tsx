@@ -9,7 +9,7 @@ import { endedWords } from '../../parts/ended'
 import { Copy } from '../../ui/Copy'
 import { bytes, money, tokens } from '../../ui/figures'
 import { nameOf, oneLine, shortId } from '../../ui/plain'
-import { Reported } from '../../ui/Reported'
+import { Reported, saysMore } from '../../ui/Reported'
 import { State } from '../../ui/State'
 import { Ago, Beat } from '../../ui/Time'
 import { Actions } from './Actions'
@@ -107,9 +107,9 @@ function Cost({ totals, task }: { totals: CostTotals; task: Task | null | undefi
       <Fact name="cost" shown>
         <Spent spent={spent} limit={limit} />
       </Fact>
-      {reported && (
+      {saysMore(reported, totals.cost_usd) && (
         <Fact name="worker" shown>
-          <Reported cost={reported} />
+          <Reported cost={reported} beside={totals.cost_usd} />
         </Fact>
       )}
       {whole !== undefined && all !== undefined && (

@@ -139,7 +139,7 @@ function Facts({ spec }: { spec: SpecDetail }) {
       <State state={spec.status} />
       <span>{spec.progress} %</span>
       <span>{usd(spec.cost_usd)}</span>
-      <Reported cost={spec.reported_cost} />
+      <Reported cost={spec.reported_cost} beside={spec.cost_usd} />
       <span>{spec.flow} flow</span>
       <span>version {spec.version}</span>
       {spec.project_id ? (

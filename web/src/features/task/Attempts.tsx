@@ -75,7 +75,7 @@ export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandb
                 </td>
                 <td className="hidden px-2 text-muted tabular-nums md:table-cell">{took(sandbox)}</td>
                 <td className="px-3 text-right text-muted tabular-nums">
-                  {usd(sandbox.cost_usd ?? 0)} <Reported cost={sandbox.reported_cost} />
+                  {usd(sandbox.cost_usd ?? 0)} <Reported cost={sandbox.reported_cost} beside={sandbox.cost_usd ?? 0} />
                 </td>
               </tr>
             ))}

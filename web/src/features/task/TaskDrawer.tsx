@@ -62,7 +62,7 @@ function Facts({ task }: { task: Task }) {
         retries {task.retry_count} of {task.max_retries}
       </span>
       <span>{usd(task.cost_usd ?? 0)}</span>
-      <Reported cost={task.reported_cost} />
+      <Reported cost={task.reported_cost} beside={task.cost_usd ?? 0} />
       <span>
         made <Ago at={task.created_at} />
       </span>
