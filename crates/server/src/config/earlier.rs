@@ -63,6 +63,7 @@ const NO_QUEUE: &str = "events and messages are stored in the database, and Redi
 const NO_STALE: &str = "a task returns to the queue when the lease of its sandbox ends";
 const NO_SECTION: &str = "there is one configuration file for all environments";
 const DOOR: &str = "a worker learns the address of its messages from its launch";
+const NO_MCP: &str = "workers use the HTTP API and no MCP server";
 const NO_TOKEN: &str = "model calls are made with an API key";
 
 const USE_NONE: &str = "remove it";
@@ -89,8 +90,8 @@ const VARIABLES: &[(&str, Meaning)] = &[
     ("DAYTONA_SNAPSHOT", ignored(LOCAL, USE_IMAGE)),
     ("REDIS_URL", ignored(NO_QUEUE, "set OMOI_DATABASE_URL to a PostgreSQL that several processes share")),
     ("MESSAGE_POLL_URL", ignored(DOOR, USE_URL)),
-    ("MCP_SERVER_URL", ignored("workers use the HTTP API and no MCP server", USE_URL)),
-    ("INTEGRATIONS_MCP_SERVER_URL", ignored("workers use the HTTP API and no MCP server", USE_URL)),
+    ("MCP_SERVER_URL", ignored(NO_MCP, USE_URL)),
+    ("INTEGRATIONS_MCP_SERVER_URL", ignored(NO_MCP, USE_URL)),
     (
         "SANDBOX_RUNTIME",
         ignored("the agent is chosen by project or task", "set `agent` in the project's settings"),
@@ -119,6 +120,20 @@ const VARIABLES: &[(&str, Meaning)] = &[
     ("LLM_MODEL", ignored("a worker has one model", USE_MODEL)),
     ("ANTHROPIC_AUTH_TOKEN", ignored(NO_TOKEN, USE_KEY)),
     ("CLAUDE_CODE_OAUTH_TOKEN", ignored(NO_TOKEN, USE_KEY)),
+    ("ANTHROPIC_DEFAULT_MODEL", ignored("a worker has one model", USE_MODEL)),
+    ("ANTHROPIC_DEFAULT_HAIKU_MODEL", ignored("a worker has one model", USE_MODEL)),
+    ("ANTHROPIC_DEFAULT_SONNET_MODEL", ignored("a worker has one model", USE_MODEL)),
+    ("ANTHROPIC_DEFAULT_OPUS_MODEL", ignored("a worker has one model", USE_MODEL)),
+    ("INTEGRATIONS_ENABLE_MCP_TOOLS", ignored(NO_MCP, USE_NONE)),
+    ("INTEGRATIONS_MCP_ENABLED", ignored(NO_MCP, USE_NONE)),
+    (
+        "DIAGNOSTIC_ENABLED",
+        ignored("stuck tickets are diagnosed, and a person decides what follows", USE_NONE),
+    ),
+    (
+        "APPROVAL_TICKET_HUMAN_REVIEW",
+        ignored("the phases of a spec have gates", "set `spec.gates` in the project's settings"),
+    ),
     ("DATABASE_MAX_OVERFLOW", ignored("the pool has a fixed size", USE_POOL)),
     ("DATABASE_POOL_TIMEOUT", ignored("the pool has a fixed size", USE_POOL)),
     ("OMOIOS_ENV", ignored(NO_SECTION, "set OMOI_CONFIG to the file to use")),
