@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use omoi_server::{
     Server,
     clock::Clock,
-    config::{Config, ServerRole},
+    config::{Config, Resolved, ServerRole},
     telemetry,
 };
 use owo_colors::Style as Paint;
@@ -69,12 +69,16 @@ impl Args {
             flag("--listen", "server.listen", self.listen.as_deref()),
             flag("--role", "server.role", self.role.map(Role::word)),
         ];
-        let config = self.settings.resolve_with(cx, flags.into_iter().flatten().collect())?.config;
+        let Resolved { config, ineffective, .. } =
+            self.settings.resolve_with(cx, flags.into_iter().flatten().collect())?;
         let _telemetry = telemetry::init(
             config.log.format,
             &config.log.filter,
             config.telemetry.otlp_endpoint.as_deref(),
         )?;
+        for setting in &ineffective {
+            tracing::warn!(setting = setting.name, "{setting}");
+        }
         omoi_server::crash::arm((cx.env)("OMOI_CRASH_AT").as_deref());
         let server = Server::start(config.clone(), Clock::Real).await?;
         let banner = Banner::new(&config, &server);

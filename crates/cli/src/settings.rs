@@ -43,6 +43,13 @@ impl Settings {
     }
 }
 
+/// Warns once of each setting that is made and has no effect.
+pub fn note_ineffective(cx: &Context, resolved: &Resolved) {
+    for setting in &resolved.ineffective {
+        cx.out.note(&format!("warning: {setting}"));
+    }
+}
+
 pub fn flag(name: &'static str, key: &'static str, value: Option<&str>) -> Option<Flag> {
     value.map(|value| Flag { name, key, value: value.to_owned() })
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use omoi_protocol::cost::ReportedCost;
 
 /// `5m ago`, `in 2h`, `now`.
 pub fn relative(now: Timestamp, at: Timestamp) -> String {
@@ -17,6 +18,23 @@ pub fn relative(now: Timestamp, at: Timestamp) -> String {
 /// When, for one thing in full.
 pub fn moment(now: Timestamp, at: Timestamp) -> String {
     format!("{} ({})", at.strftime("%Y-%m-%d %H:%M:%SZ"), relative(now, at))
+}
+
+/// Below what money is counted in.
+const NEARLY_NOTHING_USD: f64 = 1e-9;
+
+/// What workers say that they spent, marked as such, where that says more than the server counted. A worker that calls its
+/// models through the server repeats the server's figure.
+pub fn reported(cost: Option<&ReportedCost>, beside_usd: f64) -> Option<String> {
+    let ReportedCost { cost_usd, counted_usd, ignored } = cost?;
+    if *counted_usd <= 0.0 && *ignored == 0 && *cost_usd <= beside_usd + NEARLY_NOTHING_USD {
+        return None;
+    }
+    let ignored = match ignored {
+        0 => String::new(),
+        ignored => format!("; {ignored} reported amounts were ignored"),
+    };
+    Some(format!("${cost_usd:.2} by the worker, ${counted_usd:.2} of it counted in budgets{ignored}"))
 }
 
 /// A duration in its largest unit, with the next one where that says much more: `45s`, `5m`, `2h 10m`, `3d 4h`.
@@ -126,6 +144,18 @@ mod tests {
         {
             assert_eq!(size(bytes), told);
         }
+    }
+
+    #[test]
+    fn what_a_worker_reports_is_told_as_such() {
+        let cost = ReportedCost { cost_usd: 1.75, counted_usd: 0.5, ignored: 0 };
+        let told = reported(Some(&cost), 0.0).unwrap();
+        assert_eq!(told, "$1.75 by the worker, $0.50 of it counted in budgets");
+        let told = reported(Some(&ReportedCost { ignored: 2, ..cost.clone() }), 0.0).unwrap();
+        assert!(told.ends_with("; 2 reported amounts were ignored"), "{told}");
+        let echo = ReportedCost { counted_usd: 0.0, ..cost };
+        assert_eq!((reported(Some(&echo), 1.75), reported(None, 0.0)), (None, None));
+        assert!(reported(Some(&echo), 1.0).is_some());
     }
 
     #[test]

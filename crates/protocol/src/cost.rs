@@ -34,6 +34,18 @@ pub struct ModelCall {
     pub ended_at: Option<Timestamp>,
 }
 
+/// What workers say that they spent. Nobody has checked it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ReportedCost {
+    /// All that they report, including what the server counted as well.
+    pub cost_usd: f64,
+    /// The part of it that budgets count: of sandboxes that made no model call through the server.
+    pub counted_usd: f64,
+    /// How many reported amounts were ignored, because they are not an amount in USD from 0 to 100000.
+    pub ignored: u64,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CostTotals {
@@ -42,7 +54,11 @@ pub struct CostTotals {
     pub output_tokens: u64,
     pub cache_read_tokens: u64,
     pub cache_write_tokens: u64,
+    /// What the server counted.
     pub cost_usd: f64,
+    /// Beside it, what workers report of their own cost; absent where they report none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_cost: Option<ReportedCost>,
 }
 
 /// Calls newest first, with the sums of all that were asked for, on this page or not.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     AgentId, CommandId, CommandState, EventId, FindingSeverity, Place, ProjectId, ProviderKind, Removal,
-    SandboxId, SandboxStatus, Stage, TaskId, TaskStatus, event::StoredEvent,
+    SandboxId, SandboxStatus, Stage, TaskId, TaskStatus, cost::ReportedCost, event::StoredEvent,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,6 +37,9 @@ pub struct Sandbox {
     /// What its model calls have cost.
     #[serde(default)]
     pub cost_usd: f64,
+    /// What its worker reports of its own cost; absent where it reports none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_cost: Option<ReportedCost>,
     pub place: Place,
     /// What it started from.
     pub base_commit: Option<String>,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     AgentId, DependencyPolicy, FailureKind, Priority, ProjectId, SandboxId, SandboxStatus, Stage, TaskId,
-    TaskStatus, TicketId, Verification, WaitingFor, outcome::CheckResult,
+    TaskStatus, TicketId, Verification, WaitingFor, cost::ReportedCost, outcome::CheckResult,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -183,6 +183,9 @@ pub struct Task {
     /// What the model calls of all its attempts have cost.
     #[serde(default)]
     pub cost_usd: f64,
+    /// What the workers of its attempts report of their own cost; absent where they report none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_cost: Option<ReportedCost>,
 }
 
 /// What shows that a task is done.

@@ -128,6 +128,7 @@ fn booting(launch: &LaunchSpec) -> SandboxBooting {
         timestamp: Some(now().to_string()),
         worker_version: Some(env!("CARGO_PKG_VERSION").to_owned()),
         branch_name: launch.repository.as_ref().map(|repository| repository.branch_name.clone()),
+        env_left_out: Some(launch.environment_left_out()).filter(|names| !names.is_empty()),
         ..SandboxBooting::default()
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     project,
     run::{Errand, How, Status},
     sandbox::{follow::Follow, watch::never_was},
-    settings::{Settings, flag},
+    settings::{Settings, flag, note_ineffective},
     text::moment,
 };
 use house::House;
@@ -72,6 +72,10 @@ pub struct Args {
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         cx.out.outlast_reader();
+        // A configuration that cannot be read is refused where it is used.
+        if let Ok(resolved) = self.settings.resolve(cx) {
+            note_ineffective(cx, &resolved);
+        }
         if self.exit && self.spec {
             let house = House::passing(cx, &self.settings, "omoi-demo-").await?;
             let played = spec::play(cx, &house).await;

@@ -2,6 +2,7 @@
 
 mod isolation;
 mod program;
+mod setting;
 mod store;
 
 use std::path::PathBuf;
@@ -144,7 +145,8 @@ impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         let resolved = self.settings.resolve(cx)?;
         let config = &resolved.config;
-        let mut checks = store::checks(&resolved).await;
+        let mut checks = setting::checks(&resolved);
+        checks.extend(store::checks(&resolved).await);
         let programs = Programs::new(config, &beside()?);
         let ours = program::ours(&programs);
         let has = |checks: &[Check], name| {

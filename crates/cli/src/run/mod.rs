@@ -27,6 +27,7 @@ use crate::{
     connect::Connect,
     failure::{Stop, UNREACHABLE},
     project,
+    settings::note_ineffective,
     text::{parse_span, parse_usd, short},
 };
 use attempt::{Attempt, Seen};
@@ -108,6 +109,9 @@ pub struct How {
 impl Args {
     pub async fn run(self, cx: &Context) -> Result<()> {
         cx.out.outlast_reader();
+        if let Ok(resolved) = config::load(&[], cx.env, None) {
+            note_ineffective(cx, &resolved);
+        }
         let client = self.connect.client()?;
         let (project, base) = find_project(&client, &self.project).await.map_err(or_no_server)?;
         let how = How { base: self.how.base.clone().or(base), ..self.how };

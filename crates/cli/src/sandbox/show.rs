@@ -12,7 +12,7 @@ use crate::{
     page::{Limit, collect},
     project::find_id,
     table::{Item, Table, maybe},
-    text::{moment, relative},
+    text::{moment, relative, reported},
 };
 
 /// List sandboxes, newest first
@@ -122,6 +122,8 @@ pub fn pairs(sandbox: &Sandbox) -> Vec<(&'static str, Option<String>)> {
         ("problem", problem(sandbox)),
         ("disk", sandbox.rescue.as_ref().and_then(|rescue| rescue.disk_bytes).map(size)),
         ("next", next(sandbox)),
+        ("cost", Some(format!("${:.2}", sandbox.cost_usd))),
+        ("as reported", reported(sandbox.reported_cost.as_ref(), sandbox.cost_usd)),
         ("labels", Some(labels.join("\n")).filter(|text| !text.is_empty())),
     ]
 }

@@ -22,7 +22,7 @@ use crate::{
     page::{Limit, collect},
     project,
     table::{Item, Table, fields, maybe, number},
-    text::{moment, relative},
+    text::{moment, relative, reported},
 };
 
 const EXAMPLES: &str = "\
@@ -265,6 +265,7 @@ fn show(style: Style, detail: &SpecDetail) -> String {
         ("duplicates", whole::undecided(&detail.duplicates)),
         ("version", Some(spec.version.to_string())),
         ("cost", Some(format!("${:.2}", detail.cost_usd))),
+        ("as reported", reported(detail.reported_cost.as_ref(), detail.cost_usd)),
         ("updated", Some(moment(now, spec.updated_at))),
         ("description", Some(spec.description.clone()).filter(|text| !text.is_empty())),
     ]);

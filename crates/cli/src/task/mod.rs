@@ -23,7 +23,7 @@ use crate::{
     project::find_id,
     run::checks,
     table::{Item, Table, fields, maybe},
-    text::{moment, parse_span, relative},
+    text::{moment, parse_span, relative, reported},
 };
 
 const EXAMPLES: &str = "\
@@ -286,6 +286,9 @@ fn show(task: &Task) -> String {
         ("branch", task.branch_name.clone()),
         ("waits for", text(&waits_for.join("\n"))),
         ("retries", Some(format!("{} of {}", task.retry_count, task.max_retries))),
+        ("cost", Some(format!("${:.2}", task.cost_usd))),
+        ("as reported", reported(task.reported_cost.as_ref(), task.cost_usd)),
+        ("waits", task.waiting_reason.clone()),
         ("not before", when(task.not_before)),
         ("has no sandbox", task.waiting_for.as_ref().map(|waiting| waiting.text.clone())),
         ("failure", task.failure_kind.map(|kind| kind.to_string())),

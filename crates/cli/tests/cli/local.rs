@@ -4,7 +4,10 @@ use std::os::unix::{ffi::OsStrExt as _, fs::PermissionsExt as _};
 
 use serde_json::{Value, json};
 
-use crate::program::{Dir, finish, run};
+use crate::{
+    program::{Dir, finish, run},
+    server::Running,
+};
 
 const COMMANDS: &[&str] = &[
     "serve",
@@ -373,6 +376,43 @@ fn the_doctor_tells_what_there_is_and_leaves_no_trace() {
     assert_eq!(said.code, 1);
     assert!(said.stdout.contains("missing") && said.stdout.contains("fix: "), "{}", said.stdout);
     assert!(said.stderr.contains("the server cannot run here without data directory"), "{}", said.stderr);
+}
+
+#[test]
+fn a_setting_without_effect_is_warned_of_once_by_the_doctor_and_by_whatever_starts() {
+    let dir = Dir::new();
+    let env = [
+        ("DAYTONA_API_KEY", "hidden"),
+        ("REDIS_URL", "redis://:hidden@localhost:16379"),
+        ("MESSAGE_POLL_URL", "https://hidden.example/sandbox/messages"),
+        ("SANDBOX_SNAPSHOT", "hidden"),
+    ];
+    let mut doctor = dir.omoi(&["doctor", "--json", "--data-dir", "data"]);
+    let report: Value = serde_json::from_str(&finish(doctor.envs(env)).stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    for (name, _) in env {
+        let found: Vec<_> = checks.iter().filter(|check| check["name"] == name).collect();
+        let [check] = found[..] else { panic!("one line for {name}: {found:?}") };
+        assert_eq!((&check["area"], &check["level"]), (&json!("settings"), &json!("warn")));
+        assert!(check["fix"].is_string() && !check.to_string().contains("hidden"), "{check}");
+    }
+    let mut serve = dir.omoi(&["serve", "--data-dir", "data", "--listen", "127.0.0.1:0", "--json"]);
+    let mut serve = Running::start(serve.env("ORCHESTRATOR_ENABLED", "false").envs(env));
+    let banner = serve.line();
+    assert!(banner.contains("\"role\":\"api: "), "{banner}");
+    serve.signal("-TERM");
+    let served = serve.finish().stderr;
+    // No server and no sandbox is needed to be warned.
+    let ran = finish(dir.omoi(&["run", "x", "--url", "http://127.0.0.1:9", "--token", "x"]).envs(env)).stderr;
+    let demo = dir.omoi(&["demo", "--exit"]).envs(env).env("OMOI_SANDBOX_LAUNCHER", "/nowhere").output();
+    let demo = String::from_utf8(demo.unwrap().stderr).unwrap();
+    for (what, said) in [("serve", served), ("run", ran), ("demo", demo)] {
+        for (name, _) in env {
+            let lines = said.lines().filter(|line| line.contains(&format!("{name} has no effect"))).count();
+            assert_eq!(lines, 1, "{what} {name}: {said}");
+        }
+        assert!(!said.contains("hidden"), "{what}: {said}");
+    }
 }
 
 #[test]

@@ -56,10 +56,16 @@ impl House {
     }
 
     pub async fn task(&self) -> TaskId {
-        let project = serde_json::from_str(r#"{"name":"parser"}"#).unwrap();
+        self.task_described("").await
+    }
+
+    pub async fn task_described(&self, description: &str) -> TaskId {
+        let project = serde_json::json!({ "name": format!("parser {}", SandboxId::generate()) });
+        let project = serde_json::from_value(project).unwrap();
         let project = self.client.project_create(&project).await.unwrap();
-        let task =
-            serde_json::json!({ "project_id": project.id, "title": "fix the parser", "max_retries": 0 });
+        let task = serde_json::json!({
+            "project_id": project.id, "title": "fix the parser", "description": description, "max_retries": 0,
+        });
         self.client.task_create(&serde_json::from_value(task).unwrap()).await.unwrap().id
     }
 

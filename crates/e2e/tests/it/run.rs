@@ -13,6 +13,25 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_description_that_no_environment_holds_is_left_out_and_named_and_the_command_starts() {
+    let house = House::open().await;
+    let told = "echo \"${TASK_DESCRIPTION-none}\"; echo \"$OMOI_ENV_LEFT_OUT\"";
+    for (description, left_out) in
+        [("Mend it.".to_owned(), vec![]), ("ä".repeat(100_000), vec!["TASK_DATA_BASE64", "TASK_DESCRIPTION"])]
+    {
+        let task = house.task_described(&description).await;
+        let worker = Worker::attach(&house, &["--task", task.as_str()], &["sh", "-c", told]);
+        assert_eq!(worker.code().await, 0);
+        let sandbox = house.client.task_get(&task).await.unwrap().sandbox_id.unwrap();
+        let events = house.events(&sandbox).await;
+        let shown = if left_out.is_empty() { description.as_str() } else { "none" };
+        assert_eq!(written(&events, "stdout"), format!("{shown}\n{}\n", left_out.join(",")));
+        let Payload::SandboxBooting(booting) = events[0].payload() else { panic!("{:?}", events[0]) };
+        assert_eq!(booting.env_left_out.unwrap_or_default(), left_out);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attached_command_is_told_from_its_first_event_to_the_completed_task() {
     let house = House::open().await;
     let task = house.task().await;

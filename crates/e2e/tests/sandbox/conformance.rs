@@ -70,6 +70,9 @@ async fn exec_streams(who: As) {
         .exec(&id, &["/bin/sh", "-c", "while ! cat note 2>/dev/null; do :; done; echo to stderr >&2; exit 7"])
         .await;
     assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(7), "first\n", "to stderr\n"));
+    let told = "echo $SANDBOX_ID $PROJECT_ID $WORKSPACE_PATH ${OMOI_TOKEN-no token}";
+    let ran = omoi.exec(&id, &["/bin/sh", "-c", told]).await;
+    assert_eq!(ran.stdout, format!("{id} {project} /workspace no token\n"));
     let ran = omoi.exec(&id, &["/no/such/program"]).await;
     assert_ne!(ran.code, Some(0), "{ran:?}");
     omoi.terminate(&id).await;

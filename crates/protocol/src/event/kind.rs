@@ -28,8 +28,10 @@ events! {
     SandboxSpawned = "sandbox.spawned" {
         provider: ProviderKind, branch_name: String, ticket_id: String, phase_id: String, duration_ms: u64,
     }
-    /// The worker's first words, before any slow step.
-    SandboxBooting = "sandbox.booting" { timestamp: String, worker_version: String, branch_name: String }
+    /// The worker's first words, before any slow step. `env_left_out` names the variables that the environment could not hold.
+    SandboxBooting = "sandbox.booting" {
+        timestamp: String, worker_version: String, branch_name: String, env_left_out: Vec<String>,
+    }
     /// Its task is done.
     SandboxCompleted = "sandbox.completed" { summary: String, verification: Verification, commit: String }
     /// The attempt failed.
@@ -94,8 +96,11 @@ events! {
         input_tokens: u64, output_tokens: u64, cache_read_tokens: u64, cache_write_tokens: u64, cost_usd: Decimal,
         estimated: bool, duration_ms: u64,
     }
-    /// A model call was refused, because this budget is used up. Told once for each limit.
-    BudgetExceeded = "budget.exceeded" { level: BudgetLevel, limit_usd: Decimal, spent_usd: Decimal }
+    /// This budget is used up: a model call was refused, or a worker reported the cost. Told once for each limit.
+    /// `reported_usd` is the part of `spent_usd` that only workers report.
+    BudgetExceeded = "budget.exceeded" {
+        level: BudgetLevel, limit_usd: Decimal, spent_usd: Decimal, reported_usd: Decimal,
+    }
 
     // The agent.
 

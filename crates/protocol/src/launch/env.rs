@@ -6,9 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{LaunchSpec, net};
 
-/// The longest value of an environment variable. Linux takes 128 KiB for one, name and closing zero included.
-/// Whatever is longer is left out, and the worker asks for it through the door.
+/// The longest value of an environment variable. A longer one is left out, and the worker asks for it through the door.
 pub const ENV_VALUE_BYTES_MAX: usize = 127 * 1024;
+/// What Linux takes for one variable, with its name, the equals sign and the closing zero.
+const ENV_STRING_BYTES_MAX: usize = 128 * 1024;
+/// All variables together. Linux gives arguments and environment a quarter of the stack, which is 2 MiB by default.
+const ENV_BYTES_MAX: usize = 1024 * 1024;
+/// Names the variables that were left out.
+const LEFT_OUT: &str = "OMOI_ENV_LEFT_OUT";
 
 /// Environment variables that a project adds, none of them a secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,8 +59,22 @@ pub(super) type Vars = Vec<(&'static str, String)>;
 
 impl LaunchSpec {
     /// The environment of what the worker runs. Names and meanings are those of the earlier system; what is new starts
-    /// with `OMOI_`. What the launch itself says wins over `env`.
+    /// with `OMOI_`. What the launch itself says wins over `env`. A variable that the kernel would refuse is left out, and
+    /// `OMOI_ENV_LEFT_OUT` names it.
     pub fn environment(&self) -> BTreeMap<String, String> {
+        let (mut vars, left_out) = fitting(self.all_vars());
+        if !left_out.is_empty() {
+            vars.insert(LEFT_OUT.to_owned(), left_out.join(","));
+        }
+        vars
+    }
+
+    /// The variables that are left out of the environment: too long, or with a zero byte.
+    pub fn environment_left_out(&self) -> Vec<String> {
+        fitting(self.all_vars()).1
+    }
+
+    fn all_vars(&self) -> BTreeMap<String, String> {
         let groups = [
             self.identity_vars(),
             self.work_vars(),
@@ -85,6 +104,7 @@ impl LaunchSpec {
             ("OMOIOS_API_KEY", self.token.expose().to_owned()),
             // Lets agents that refuse to run as root without it do so.
             ("IS_SANDBOX", "1".to_owned()),
+            ("MESSAGE_POLL_URL", format!("{}/api/v1/sandboxes/{}/messages", self.door.url, self.sandbox_id)),
         ];
         for name in ["PROJECT_ID", "OMOIOS_PROJECT_ID"] {
             vars.extend(self.project_id.as_ref().map(|id| (name, id.to_string())));
@@ -105,8 +125,7 @@ impl LaunchSpec {
         }
         if let Some(resume) = &self.resume {
             vars.push(("RESUME_SESSION_ID", resume.session_id.clone()));
-            let transcript = resume.transcript_b64.as_deref();
-            vars.extend(transcript.and_then(|text| short("SESSION_TRANSCRIPT_B64", text)));
+            vars.extend(resume.transcript_b64.clone().map(|text| ("SESSION_TRANSCRIPT_B64", text)));
         }
         vars
     }
@@ -146,14 +165,15 @@ impl LaunchSpec {
     fn context_vars(&self) -> Vars {
         let Some(context) = &self.context else { return Vec::new() };
         let mut vars: Vars = context.task.phase_id.iter().map(|id| ("PHASE_ID", id.clone())).collect();
+        vars.push(("TASK_DESCRIPTION", context.task.description.clone()));
         if let Some(ticket) = &context.ticket {
             vars.push(("TICKET_ID", ticket.id.to_string()));
             vars.push(("TICKET_TYPE", ticket.ticket_type.to_string()));
             vars.push(("TICKET_PRIORITY", ticket.priority.to_string()));
-            vars.extend(short("TICKET_TITLE", &ticket.title));
-            vars.extend(short("TICKET_DESCRIPTION", &ticket.description));
+            vars.push(("TICKET_TITLE", ticket.title.clone()));
+            vars.push(("TICKET_DESCRIPTION", ticket.description.clone()));
         }
-        vars.extend(encoded_json("TASK_DATA_BASE64", context));
+        vars.push(("TASK_DATA_BASE64", encoded_json(context)));
         vars
     }
 
@@ -163,9 +183,9 @@ impl LaunchSpec {
             vars.push(("SPEC_ID", spec.spec_id.to_string()));
             vars.push(("SPEC_PHASE", spec.phase.to_string()));
             vars.push(("REPORTER_MODE", "http".to_owned()));
-            vars.extend(short("SPEC_TITLE", &spec.title));
-            vars.extend(short("SPEC_DESCRIPTION", &spec.description));
-            vars.extend(encoded_json("PHASE_CONTEXT_B64", &spec.phase_context));
+            vars.push(("SPEC_TITLE", spec.title.clone()));
+            vars.push(("SPEC_DESCRIPTION", spec.description.clone()));
+            vars.push(("PHASE_CONTEXT_B64", encoded_json(&spec.phase_context)));
         }
         vars
     }
@@ -185,17 +205,34 @@ fn is_secret_name(name: &str) -> bool {
         || endings.iter().any(|ending| name.ends_with(ending))
 }
 
-/// A text that people wrote, if the environment can hold it.
-fn short(name: &'static str, text: &str) -> Option<(&'static str, String)> {
-    (text.len() <= ENV_VALUE_BYTES_MAX && !text.contains('\0')).then(|| (name, text.to_owned()))
+/// What the kernel takes of these variables, and the names of the rest. Where all together are too much, the longest go
+/// first: identity, token and limits are short, texts of people are long.
+pub fn fitting(mut vars: BTreeMap<String, String>) -> (BTreeMap<String, String>, Vec<String>) {
+    let mut left_out: Vec<String> =
+        vars.extract_if(.., |name, value| !fits(name, value)).map(|(name, _)| name).collect();
+    let mut bytes: usize = vars.iter().map(|(name, value)| string_bytes(name, value)).sum();
+    while bytes > ENV_BYTES_MAX {
+        let longest = vars.iter().max_by_key(|(name, value)| string_bytes(name, value));
+        let Some(name) = longest.map(|(name, _)| name.clone()) else { break };
+        bytes -= vars.remove(&name).map_or(0, |value| string_bytes(&name, &value));
+        left_out.push(name);
+    }
+    (vars, left_out)
 }
 
-fn encoded_json(name: &'static str, value: &impl Serialize) -> Option<(&'static str, String)> {
-    encoded(name, &serde_json::to_vec(value).expect("a context has only text keys"))
+fn fits(name: &str, value: &str) -> bool {
+    value.len() <= ENV_VALUE_BYTES_MAX
+        && string_bytes(name, value) <= ENV_STRING_BYTES_MAX
+        && !value.contains('\0')
 }
 
-fn encoded(name: &'static str, bytes: &[u8]) -> Option<(&'static str, String)> {
-    (bytes.len().div_ceil(3) * 4 <= ENV_VALUE_BYTES_MAX).then(|| (name, base64(bytes)))
+/// With the equals sign and the closing zero.
+fn string_bytes(name: &str, value: &str) -> usize {
+    name.len() + value.len() + 2
+}
+
+fn encoded_json(value: &impl Serialize) -> String {
+    base64(&serde_json::to_vec(value).expect("a context has only text keys"))
 }
 
 /// RFC 4648 with padding; written out here so that the words of the protocol need no crate for it.

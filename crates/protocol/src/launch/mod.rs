@@ -14,7 +14,7 @@ mod work;
 
 pub use context::{Revision, TaskBrief, TaskContext, TicketBrief};
 pub use door::{Door, LAUNCH_FILE, SandboxToken};
-pub use env::{ENV_VALUE_BYTES_MAX, EnvError, PlainEnv, base64};
+pub use env::{ENV_VALUE_BYTES_MAX, EnvError, PlainEnv, base64, fitting};
 pub use place::{Repository, Resources, SPOOL_PATH, WORKSPACE_PATH};
 pub use spec::LaunchSpec;
 pub use work::{

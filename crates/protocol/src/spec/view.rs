@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     DuplicateDecision, MergeOutcome, PhaseDecision, PhaseState, ProjectId, SandboxId, SpecBranchState,
-    SpecFlow, SpecId, SpecPhase, SpecStatus, TaskId, TaskStatus, TicketId,
+    SpecFlow, SpecId, SpecPhase, SpecStatus, TaskId, TaskStatus, TicketId, cost::ReportedCost,
 };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -92,6 +92,9 @@ pub struct SpecSummary {
     pub score: Option<f64>,
     /// Of all its phases and tasks.
     pub cost_usd: f64,
+    /// What the workers of its phases and tasks report of their own cost; absent where they report none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_cost: Option<ReportedCost>,
 }
 
 /// One spec with where each of its phases stands.
@@ -110,6 +113,9 @@ pub struct SpecDetail {
     pub items: Vec<SpecItem>,
     /// Of all its phases and tasks.
     pub cost_usd: f64,
+    /// What the workers of its phases and tasks report of their own cost; absent where they report none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_cost: Option<ReportedCost>,
     /// Tasks of its own that may exist already.
     pub duplicates: Vec<SpecDuplicate>,
     /// The branch that holds the work of all its tasks; null until they are completed, or somebody asks for it.

@@ -217,12 +217,38 @@ fn secrets_do_not_enter_a_sandbox() {
 }
 
 #[test]
-fn what_the_environment_cannot_hold_is_left_out() {
+fn a_worker_is_told_the_description_of_its_task_and_where_its_messages_are() {
+    let environment = launch().environment();
+    assert_eq!(environment["TASK_DESCRIPTION"], "Add GET /health");
+    assert_eq!(environment["MESSAGE_POLL_URL"], "http://127.0.0.1:8080/api/v1/sandboxes/sbx-1/messages");
+    assert!(!environment.contains_key("OMOI_ENV_LEFT_OUT"));
+}
+
+#[test]
+fn what_the_environment_cannot_hold_is_left_out_and_named() {
     let mut launch = launch();
     let context = launch.context.as_mut().unwrap();
-    context.task.description = "x".repeat(ENV_VALUE_BYTES_MAX);
+    context.task.description = "x".repeat(ENV_VALUE_BYTES_MAX + 1);
     context.ticket.as_mut().unwrap().description = "a\0b".to_owned();
     let environment = launch.environment();
-    assert!(!environment.contains_key("TASK_DATA_BASE64") && !environment.contains_key("TICKET_DESCRIPTION"));
-    assert!(environment.values().all(|value| value.len() <= ENV_VALUE_BYTES_MAX));
+    let left_out = ["TASK_DATA_BASE64", "TASK_DESCRIPTION", "TICKET_DESCRIPTION"];
+    assert!(!left_out.iter().any(|name| environment.contains_key(*name)));
+    assert_eq!(environment["OMOI_ENV_LEFT_OUT"], left_out.join(","));
+    assert_eq!(launch.environment_left_out(), left_out);
+}
+
+#[test]
+fn an_environment_beyond_what_the_kernel_takes_gives_up_its_longest_texts() {
+    let long = "x".repeat(ENV_VALUE_BYTES_MAX);
+    let names: Vec<String> = (0..20).map(|n| format!("LONG_{n:02}")).collect();
+    let env: BTreeMap<_, _> = names.iter().map(|name| (name.clone(), long.clone())).collect();
+    let launch = LaunchSpec { env: PlainEnv::try_from(env).unwrap(), ..launch() };
+    let environment = launch.environment();
+    let bytes: usize = environment.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    assert!(bytes < 1100 * 1024, "{bytes}");
+    for name in ["SANDBOX_ID", "TASK_ID", "TASK_DESCRIPTION", "OMOI_TOKEN"] {
+        assert!(environment.contains_key(name), "{name}");
+    }
+    let kept = names.iter().filter(|name| environment.contains_key(*name)).count();
+    assert_eq!(kept + launch.environment_left_out().len(), names.len());
 }

@@ -127,8 +127,9 @@ config! {
     server: Server {
         /// Address the server listens on.
         listen: HostPort, HostPort::FORM, "127.0.0.1:18000", ["OMOI_LISTEN"];
-        /// Which parts run in this process: all of them, requests alone, or loops alone.
-        role: ServerRole, ServerRole::FORM, "all", ["OMOI_ROLE"];
+        /// Which parts run in this process: all of them, requests alone, or loops alone. Of the earlier system,
+        /// ORCHESTRATOR_ENABLED=false means api, and true means all.
+        role: ServerRole, ServerRole::FORM, "all", ["OMOI_ROLE", "ORCHESTRATOR_ENABLED"];
         /// Host names that requests may be addressed to, besides localhost and the listen address.
         allowed_hosts: Vec<String>, HOSTS, "", ["OMOI_ALLOWED_HOSTS"];
         /// Origins of web pages, besides the server's own, that may call the API with a token.
@@ -144,11 +145,11 @@ config! {
         /// Which database; empty: SQLite in the data directory.
         url: DatabaseUrl, DatabaseUrl::FORM, "", ["OMOI_DATABASE_URL", "DATABASE_URL"];
         /// Connections held to the database.
-        pool_size: usize, count(), "8", ["OMOI_DATABASE_POOL_SIZE"];
+        pool_size: usize, count(), "8", ["OMOI_DATABASE_POOL_SIZE", "DATABASE_POOL_SIZE"];
         /// How long to wait for a connection.
-        connect_timeout: Duration, PERIOD, "10s", ["OMOI_DATABASE_CONNECT_TIMEOUT"];
+        connect_timeout: Duration, PERIOD, "10s", ["OMOI_DATABASE_CONNECT_TIMEOUT", "DATABASE_CONNECT_TIMEOUT"];
         /// How long one statement may take.
-        statement_timeout: Duration, PERIOD, "30s", ["OMOI_DATABASE_STATEMENT_TIMEOUT"];
+        statement_timeout: Duration, PERIOD, "30s", ["OMOI_DATABASE_STATEMENT_TIMEOUT", "DATABASE_COMMAND_TIMEOUT"];
     }
 
     /// How the embedded store works.
@@ -224,11 +225,13 @@ config! {
         /// Where they are made: local is this machine.
         provider: ProviderKind, PROVIDER, "local", ["OMOI_SANDBOX_PROVIDER"];
         /// Memory of one, in GiB, where neither who asks for it nor the project says; at most 8.
-        memory_gb: u32, MEMORY_GB, "4", ["OMOI_SANDBOX_MEMORY_GB", "SANDBOX_MEMORY_GB"];
+        memory_gb: u32, MEMORY_GB, "4",
+            ["OMOI_SANDBOX_MEMORY_GB", "SANDBOX_MEMORY_GB", "DAYTONA_SANDBOX_MEMORY_GB"];
         /// Processors of one, likewise; at most 4.
-        cpu: u32, CPU, "2", ["OMOI_SANDBOX_CPU", "SANDBOX_CPU"];
+        cpu: u32, CPU, "2", ["OMOI_SANDBOX_CPU", "SANDBOX_CPU", "DAYTONA_SANDBOX_CPU"];
         /// Disk of one, in GiB, likewise; at most 10.
-        disk_gb: u32, DISK_GB, "8", ["OMOI_SANDBOX_DISK_GB", "SANDBOX_DISK_GB"];
+        disk_gb: u32, DISK_GB, "8",
+            ["OMOI_SANDBOX_DISK_GB", "SANDBOX_DISK_GB", "DAYTONA_SANDBOX_DISK_GB"];
         /// Image of `omoi image list`; empty: the system directories of the machine, read-only.
         image: Option<String>, TEXT, "", ["OMOI_SANDBOX_IMAGE", "SANDBOX_IMAGE"];
         /// Preferred to the image by providers that have snapshots; local has none.
@@ -341,7 +344,8 @@ config! {
     /// Sandboxes for tasks that nobody has to start.
     dispatch: Dispatch {
         /// Whether tasks of projects that do not say (settings.autonomous) get their sandboxes without anybody asking.
-        autonomous: bool, SWITCH, "true", ["OMOI_DISPATCH_AUTONOMOUS"];
+        /// Where they do not, agents elsewhere claim them, or a person starts them.
+        autonomous: bool, SWITCH, "true", ["OMOI_DISPATCH_AUTONOMOUS", "DAYTONA_SANDBOX_EXECUTION"];
         /// Sandboxes with a task that may live together, in all projects.
         max_live: u32, count(), "8", ["OMOI_DISPATCH_MAX_LIVE"];
     }
@@ -351,9 +355,9 @@ config! {
         /// Whether they are looked at.
         enabled: bool, SWITCH, "true", ["OMOI_SUPERVISE_ENABLED", "IDLE_DETECTION_ENABLED"];
         /// How often.
-        period: Duration, PERIOD, "30s", ["OMOI_SUPERVISE_PERIOD"];
+        period: Duration, PERIOD, "30s", ["OMOI_SUPERVISE_PERIOD", "IDLE_CHECK_INTERVAL_SECONDS"];
         /// How long one may have nothing to do, beyond the time that it was told to stay.
-        idle_after: Duration, PERIOD, "10m", ["OMOI_SUPERVISE_IDLE_AFTER"];
+        idle_after: Duration, PERIOD, "10m", ["OMOI_SUPERVISE_IDLE_AFTER", "IDLE_THRESHOLD_MINUTES"];
         /// How long one may be at work while neither its events nor its processes show any.
         stuck_after: Duration, PERIOD, "15m", ["OMOI_SUPERVISE_STUCK_AFTER"];
         /// How long one may wait for a person: interrupted, or with no money left.
@@ -408,7 +412,7 @@ config! {
         /// How long one may take.
         timeout: Duration, PERIOD, "1m", ["OMOI_JUDGE_TIMEOUT"];
         /// Questions that may be under way together in one process.
-        at_once: usize, count(), "5", ["OMOI_JUDGE_AT_ONCE"];
+        at_once: usize, count(), "5", ["OMOI_JUDGE_AT_ONCE", "MONITORING_MAX_CONCURRENT_ANALYSES"];
     }
 
     /// How long what happened is kept. What sandboxes have made is always kept.
@@ -436,7 +440,7 @@ config! {
     /// Projects' repositories, and Git for sandboxes.
     git: Git {
         /// Token for fetching over https from the hosts below; empty: none.
-        token: Option<SecretString>, SECRET, "", ["OMOI_GIT_TOKEN", "GITHUB_TOKEN"];
+        token: Option<SecretString>, SECRET, "", ["OMOI_GIT_TOKEN", "GITHUB_TOKEN", "INTEGRATIONS_GITHUB_TOKEN"];
         /// Hosts that are shown the token.
         token_hosts: Vec<String>, HOSTS, "github.com", ["OMOI_GIT_TOKEN_HOSTS"];
         /// How long one fetch, push or checkout may take.

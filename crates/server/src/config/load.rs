@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Config, Error, Key, file,
+    Config, Error, Ineffective, Key, earlier, file,
     form::{Form, Kind, PATH},
     rule,
 };
@@ -21,6 +21,8 @@ pub struct Resolved {
     pub config: Config,
     /// In the order of the default file.
     pub entries: Vec<Entry>,
+    /// Settings that are made and have no effect.
+    pub ineffective: Vec<Ineffective>,
 }
 
 /// One value as `omoi config show` prints it.
@@ -80,7 +82,8 @@ pub fn load(
     }
     let config = Config::read(&mut reader)?;
     rule::check(&config, &reader.entries)?;
-    Ok(Resolved { config, entries: reader.entries })
+    let ineffective = earlier::ineffective(|name| reader.env(name).is_some(), &reader.entries);
+    Ok(Resolved { config, entries: reader.entries, ineffective })
 }
 
 impl Default for Config {
@@ -127,7 +130,7 @@ impl<'a> Reader<'a> {
     }
 
     fn value<T>(&self, key: &'static Key, form: &Form<T>) -> Result<(T, Origin), Error> {
-        let (mut text, origin) = self.text(key);
+        let (mut text, origin) = self.text(key)?;
         if key.kind == Kind::Path {
             text = self.expand_home(text, &origin);
         }
@@ -137,19 +140,29 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&self, key: &Key) -> (String, Origin) {
+    fn text(&self, key: &'static Key) -> Result<(String, Origin), Error> {
         if let Some(flag) = self.flags.iter().rev().find(|flag| flag.key == key.name) {
-            return (flag.value.trim().to_owned(), Origin::Flag(flag.name));
+            return Ok((flag.value.trim().to_owned(), Origin::Flag(flag.name)));
         }
         if let Some((name, value)) = key.env.iter().find_map(|name| Some((*name, self.env(name)?))) {
-            return (value, Origin::Env(name));
+            let origin = Origin::Env(name);
+            let Some(translation) = earlier::translation(name) else { return Ok((value, origin)) };
+            return match (translation.read)(&value) {
+                Some(value) => Ok((value, origin)),
+                None => Err(Error::Value {
+                    key: key.name,
+                    origin,
+                    value: format!("{value:?}"),
+                    accepts: translation.accepts,
+                }),
+            };
         }
         if let Some(file) = &self.file
             && let Some(value) = file.values.get(key.name)
         {
-            return (value.trim().to_owned(), Origin::File(file.path.clone()));
+            return Ok((value.trim().to_owned(), Origin::File(file.path.clone())));
         }
-        (key.default.to_owned(), Origin::Default)
+        Ok((key.default.to_owned(), Origin::Default))
     }
 
     fn env(&self, name: &str) -> Option<String> {

@@ -2,6 +2,7 @@
 //!
 //! `key` is the table that names every key; the struct, `omoi config show` and the default file are made from it.
 
+mod earlier;
 mod error;
 mod file;
 mod form;
@@ -10,6 +11,7 @@ mod load;
 mod rule;
 mod value;
 
+pub use earlier::Ineffective;
 pub use error::Error;
 pub(crate) use form::parse_duration;
 pub use key::*;

@@ -81,6 +81,61 @@ fn our_own_variable_beats_the_well_known_one_and_an_empty_one_is_not_set() {
 }
 
 #[test]
+fn variables_of_the_earlier_system_set_the_keys_that_mean_the_same() {
+    for (variable, written, key, value) in [
+        ("ORCHESTRATOR_ENABLED", "false", "server.role", "api"),
+        ("ORCHESTRATOR_ENABLED", "True", "server.role", "all"),
+        ("DAYTONA_SANDBOX_EXECUTION", "false", "dispatch.autonomous", "false"),
+        ("DAYTONA_SANDBOX_EXECUTION", "1", "dispatch.autonomous", "true"),
+        ("DAYTONA_SANDBOX_MEMORY_GB", "6", "sandbox.memory_gb", "6"),
+        ("SANDBOX_CPU", "3", "sandbox.cpu", "3"),
+        ("IDLE_THRESHOLD_MINUTES", "30", "supervise.idle_after", "30m"),
+        ("IDLE_CHECK_INTERVAL_SECONDS", "45", "supervise.period", "45s"),
+        ("IDLE_DETECTION_ENABLED", "False", "supervise.enabled", "false"),
+        ("DATABASE_COMMAND_TIMEOUT", "20", "database.statement_timeout", "20s"),
+        ("INTEGRATIONS_GITHUB_TOKEN", "hidden", "git.token", "***"),
+    ] {
+        let resolved = load_from("", &[(variable, written)], &[]).unwrap();
+        let Entry { value: found, origin, .. } = entry(&resolved, key);
+        assert_eq!((found.as_str(), origin), (value, Origin::Env(variable)), "{variable}");
+        assert_eq!(resolved.ineffective, [], "{variable}");
+    }
+    let both = [("OMOI_ROLE", "orchestrator"), ("ORCHESTRATOR_ENABLED", "false")];
+    assert_eq!(entry(&load_from("", &both, &[]).unwrap(), "server.role").value, "orchestrator");
+    assert_eq!(
+        refusal("", &[("ORCHESTRATOR_ENABLED", "maybe")], &[]),
+        r#"server.role (from ORCHESTRATOR_ENABLED): "maybe" is not true or false"#
+    );
+    let refusal = refusal("", &[("IDLE_THRESHOLD_MINUTES", "soon")], &[]);
+    assert!(refusal.ends_with(r#""soon" is not a whole number of minutes"#), "{refusal}");
+}
+
+#[test]
+fn a_setting_without_effect_is_named_once_with_what_to_use_and_without_its_value() {
+    let env = [
+        ("DAYTONA_API_KEY", "hidden"),
+        ("REDIS_URL", "redis://:hidden@localhost:16379"),
+        ("MESSAGE_POLL_URL", "https://hidden.example/sandbox/messages"),
+        ("SANDBOX_SNAPSHOT", "hidden"),
+        ("LLM_MODEL", ""),
+    ];
+    let said = load_from("", &env, &[]).unwrap().ineffective;
+    let names: Vec<_> = said.iter().map(|setting| setting.name).collect();
+    assert_eq!(names, ["DAYTONA_API_KEY", "REDIS_URL", "MESSAGE_POLL_URL", "SANDBOX_SNAPSHOT"]);
+    for setting in &said {
+        assert!(!format!("{setting} {setting:?}").contains("hidden"), "{setting}");
+    }
+    assert_eq!(
+        said[2].to_string(),
+        "MESSAGE_POLL_URL has no effect: a worker learns the address of its messages from its launch; \
+         set OMOI_PUBLIC_URL to the address of this server"
+    );
+    let of_file = load_from("sandbox: { snapshot: ready }", &[], &[]).unwrap().ineffective;
+    assert_eq!(of_file.iter().map(|setting| setting.name).collect::<Vec<_>>(), ["sandbox.snapshot"]);
+    assert_eq!(load_from("", &[], &[]).unwrap().ineffective, []);
+}
+
+#[test]
 fn the_file_may_leave_values_out_and_write_lists_and_numbers_as_yaml_does() {
     let yaml = "
 server:

@@ -19,7 +19,10 @@ pub struct Defaults {
 pub struct Standing {
     pub level: BudgetLevel,
     pub limit: Option<Usd>,
+    /// With what workers report where the gateway has no figure.
     pub spent: Usd,
+    /// That part of it.
+    pub reported: Usd,
     /// What calls that are under way may come to.
     pub reserved: Usd,
 }
@@ -93,7 +96,13 @@ mod tests {
     }
 
     fn standing(level: BudgetLevel, limit: Option<&str>, spent: &str, reserved: &str) -> Standing {
-        Standing { level, limit: limit.map(usd), spent: usd(spent), reserved: usd(reserved) }
+        Standing {
+            level,
+            limit: limit.map(usd),
+            spent: usd(spent),
+            reported: Usd::ZERO,
+            reserved: usd(reserved),
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod task;
 pub mod place;
 pub mod prune;
 pub mod report;
+pub mod reported_cost;
 pub mod score;
 #[cfg(test)]
 mod simulation;

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use omoi_protocol::{
     launch::{
         Check, Door, LaunchSpec, Limits, PlainEnv, Repository, Resources, Resume, Revision, SandboxToken,
-        TaskBrief, TaskContext, TicketBrief,
+        TaskBrief, TaskContext, TicketBrief, WORKSPACE_PATH, fitting,
     },
+    sandbox::Sandbox,
     task::Task,
     ticket::Ticket,
 };
@@ -41,8 +42,9 @@ struct Settings {
     git_author_email: Option<String>,
 }
 
-/// What a person's command finds in a sandbox: no token, since whoever asked has one of their own.
-pub fn environment() -> BTreeMap<String, String> {
+/// What a person's command finds in a sandbox: where it is and what it is for. It has no token, since the person who asked
+/// has their own.
+pub fn environment(sandbox: &Sandbox, task: Option<&Task>) -> BTreeMap<String, String> {
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
     let mut env = BTreeMap::from(
         [
@@ -59,7 +61,16 @@ pub fn environment() -> BTreeMap<String, String> {
         ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"]
             .map(|name| (name.to_owned(), proxy.clone())),
     );
-    env
+    let told = [
+        ("SANDBOX_ID", Some(sandbox.id.to_string())),
+        ("PROJECT_ID", sandbox.project_id.as_ref().map(ToString::to_string)),
+        ("BRANCH_NAME", sandbox.branch_name.clone()),
+        ("WORKSPACE_PATH", Some(WORKSPACE_PATH.to_owned())),
+        ("TASK_ID", task.map(|task| task.id.to_string())),
+        ("TASK_DESCRIPTION", task.map(|task| task.description.clone())),
+    ];
+    env.extend(told.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    fitting(env).0
 }
 
 /// The door as a local sandbox sees it.

@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use omoi_protocol::{CommandId, FailureKind, Place, ProjectId, SandboxId};
+use omoi_protocol::{CommandId, FailureKind, Place, ProjectId, SandboxId, sandbox::Command};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
@@ -273,7 +273,7 @@ impl Places {
             let own = own.clone();
             own.tracker.clone().spawn(async move {
                 let done = if live {
-                    commands::run(&own.store, &own.provider, &command, &launch::environment()).await
+                    own.run_command(&command).await
                 } else {
                     commands::give_up(&own.store, &command).await
                 };
@@ -288,6 +288,16 @@ impl Places {
 }
 
 impl Shared {
+    async fn run_command(&self, command: &Command) -> Result<(), store::Error> {
+        let sandbox = self.store.sandbox_get(&command.sandbox_id).await?;
+        let task = match &sandbox.task_id {
+            Some(id) => Some(self.store.task_get(id).await?),
+            None => None,
+        };
+        let env = launch::environment(&sandbox, task.as_ref());
+        commands::run(&self.store, &self.provider, command, &env).await
+    }
+
     fn begin(&self, id: &SandboxId) -> bool {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone())
     }

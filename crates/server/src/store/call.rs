@@ -10,6 +10,7 @@ use super::{
     Error, Store, Tx,
     account::Account,
     cost::{COLUMNS, number, read},
+    reported_cost,
     spend::{self, Change, difference, payers},
     system,
     value::{Row, params},
@@ -244,6 +245,9 @@ async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
     let mut payers = payers(&before.sandbox_id, before.task_id.as_ref(), before.project_id.as_ref());
     payers.push((spend::ALL, spend::ALL.to_owned()));
     change.apply(tx, &payers).await?;
+    if before.purpose == CallPurpose::Work && (counted || cost > Usd::ZERO) {
+        reported_cost::overrule(tx, &before.sandbox_id).await?;
+    }
     if before.purpose == CallPurpose::Judge {
         // The judgement tells of it; it is none of the agent's calls.
         return Ok(cost);

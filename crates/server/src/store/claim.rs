@@ -7,18 +7,20 @@
 
 use jiff::Timestamp;
 use omoi_protocol::{
-    AgentId, Priority, ProjectId, ProviderKind, SandboxId, Stage, TaskId, TicketType, agent::Claim,
-    sandbox::SandboxAttached,
+    AgentId, BudgetLevel, Priority, ProjectId, ProviderKind, SandboxId, Stage, TaskId, TicketType,
+    agent::Claim, sandbox::SandboxAttached,
 };
 use serde_json::json;
 
 use super::{
-    Error, Store, Tx, offer, project,
+    Error, Store, Tx,
+    account::{self, Attempt},
+    offer, project,
     sandbox::{self, NewSandbox},
     task::{self, COLUMNS, HOLDER},
     ticket,
     tx::{Conn, Statement},
-    value::{Row, params},
+    value::{Row, Value, params},
 };
 use crate::domain::{
     branch::{self, Label},
@@ -123,6 +125,18 @@ pub(super) async fn claim_found(
         let detail = format!("task {id} is at its checks, which run in a sandbox that is made here");
         return Err(Error::conflict("checks_alone", detail));
     }
+    // The gateway refuses the calls of one that is made here.
+    if sandbox.order.is_none()
+        && let Attempt::Exceeded(stop) = account::attempt(tx, row).await?
+    {
+        let limit = stop.limit.unwrap_or_default();
+        let detail = format!(
+            "the budget of the {} is used up: {} of {limit} USD are spent; raise it before task {id} has another \
+             attempt",
+            stop.level, stop.spent
+        );
+        return Err(Error::conflict("budget_exceeded", detail));
+    }
     take(tx, row, sandbox).await
 }
 
@@ -188,39 +202,72 @@ async fn branch_of(tx: &mut Tx, id: &TaskId, row: &Row) -> Result<String, Error>
 /// The best task of all that the agent can do.
 async fn best(tx: &mut Tx, agent: &AgentId) -> Result<Option<Row>, Error> {
     let (mut rows, able) = match tx.conn {
-        Conn::Sqlite(_) => first(tx, agent, &[]).await?,
+        Conn::Sqlite(_) => first(tx, agent, &PassedOver::default()).await?,
         Conn::Postgres(_) => offer::first(tx, agent).await?,
     };
-    let mut passed_over: Vec<String> = Vec::new();
+    let mut passed_over = PassedOver::default();
     for _ in 0..LOOKS_MAX {
         let beyond = rows.iter().filter(|row| !fits(row, &able)).map(|row| row.get("required_capabilities"));
         let mut beyond = beyond.collect::<Result<Vec<String>, _>>()?;
         if beyond.is_empty() {
-            break;
+            let Some(best) = highest(tx, rows.iter().cloned())? else { return Ok(None) };
+            match account::attempt(tx, &best).await? {
+                Attempt::Affordable => return Ok(Some(best)),
+                Attempt::Exceeded(stop) => passed_over.add(&best, stop.level)?,
+            }
         }
         beyond.sort();
         beyond.dedup();
-        passed_over.append(&mut beyond);
+        passed_over.capabilities.append(&mut beyond);
         (rows, _) = first(tx, agent, &passed_over).await?;
     }
-    highest(tx, rows.into_iter().filter(|row| fits(row, &able)))
+    let Some(best) = highest(tx, rows.into_iter().filter(|row| fits(row, &able)))? else { return Ok(None) };
+    Ok(matches!(account::attempt(tx, &best).await?, Attempt::Affordable).then_some(best))
 }
 
-/// The first task of each project and class, those near their deadline, and what the agent can do. Tasks that ask for
-/// exactly one of these lists of capabilities are passed over.
+/// What one claim does not look at again.
+#[derive(Default)]
+struct PassedOver {
+    /// Lists of capabilities: tasks that ask for exactly one of these.
+    capabilities: Vec<String>,
+    /// Tasks whose budget is used up.
+    tasks: Vec<String>,
+    /// Projects whose budget is used up.
+    projects: Vec<String>,
+}
+
+impl PassedOver {
+    fn add(&mut self, row: &Row, level: BudgetLevel) -> Result<(), Error> {
+        match level {
+            BudgetLevel::Project => self.projects.push(row.get("project_id")?),
+            BudgetLevel::Task | BudgetLevel::Attempt => self.tasks.push(row.get("id")?),
+        }
+        Ok(())
+    }
+
+    /// Conditions on a task of this name, and their values, which follow the third.
+    fn conditions(&self, alias: &str) -> (String, Vec<Value>) {
+        let lists = [
+            ("required_capabilities", &self.capabilities),
+            ("id", &self.tasks),
+            ("project_id", &self.projects),
+        ];
+        let (mut sql, mut values) = (String::new(), Vec::new());
+        for (column, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+            values.push(list.clone().into());
+            sql.push_str(&format!(" AND {alias}.{column} <> ALL(${})", 3 + values.len()));
+        }
+        (sql, values)
+    }
+}
+
+/// The first task of each project and class, those near their deadline, and what the agent can do.
 async fn first(
     tx: &mut Tx,
     agent: &AgentId,
-    passed_over: &[String],
+    passed_over: &PassedOver,
 ) -> Result<(Vec<Row>, Vec<String>), Error> {
-    let of = |alias: &str| {
-        let rest = if passed_over.is_empty() {
-            String::new()
-        } else {
-            format!(" AND {alias}.required_capabilities <> ALL($4)")
-        };
-        format!("{}{rest}", claimable(alias))
-    };
+    let of = |alias: &str| format!("{}{}", claimable(alias), passed_over.conditions(alias).0);
     // The first of each by the index alone; a join would leave the planner free to read them all.
     let first = |class: i64| {
         format!(
@@ -244,9 +291,7 @@ async fn first(
     );
     let window = tx.now + tx.rules.weights.deadline_window;
     let mut values = params![tx.rules.max_concurrent_per_project, window, agent];
-    if !passed_over.is_empty() {
-        values.push(passed_over.to_vec().into());
-    }
+    values.extend(passed_over.conditions("t").1);
     let mut rows = tx.query(&sql, values).await?;
     let able = rows.first().ok_or_else(|| Error::not_found("agent", agent))?.json("able")?;
     rows.retain(|row| row.get::<Option<String>>("id").is_ok_and(|id| id.is_some()));

@@ -2,11 +2,11 @@
 
 use omoi_protocol::{
     BudgetLevel, CallId, ProjectId, SandboxId, TaskId,
-    cost::{CostGroup, CostGroupBy, CostTotals, ModelCall},
+    cost::{CostGroup, CostGroupBy, CostTotals, ModelCall, ReportedCost},
 };
 
 use super::{
-    Ask, Error, Store,
+    Ask, Error, Store, reported_cost,
     spend::ALL,
     value::{Row, params},
 };
@@ -54,15 +54,23 @@ impl Store {
             let row = match filter.kept() {
                 Some((level, id)) => {
                     let sql = "SELECT calls, spent AS cost, input_tokens, output_tokens, cache_read_tokens, \
-                               cache_write_tokens FROM spend WHERE level = $1 AND entity_id = $2";
-                    tx.query_one(sql, params![level, id]).await?
+                               cache_write_tokens, reported, reported_counted, reported_ignored \
+                               FROM spend WHERE level = $1 AND entity_id = $2";
+                    let row = tx.query_one(sql, params![level, id]).await?;
+                    let Some(row) = row else { return Ok(CostTotals::default()) };
+                    return Ok(CostTotals { reported_cost: reported_cost::read(&row)?, ..totals(&row)? });
                 }
                 None => {
                     let (sql, values) = filter.ask(&format!("SELECT {} FROM model_calls", sums())).all();
                     tx.query_one(&sql, values).await?
                 }
             };
-            row.as_ref().map_or(Ok(CostTotals::default()), totals)
+            let of_calls = row.as_ref().map_or(Ok(CostTotals::default()), totals)?;
+            let (sql, values) =
+                filter.ask_reported(&format!("SELECT {REPORTED_SUMS} FROM reported_costs")).all();
+            let row = tx.query_one(&sql, values).await?;
+            let reported_cost = row.as_ref().map_or(Ok(None), reported_cost::read)?;
+            Ok(CostTotals { reported_cost, ..of_calls })
         })
         .await
     }
@@ -76,22 +84,71 @@ impl Store {
     ) -> Result<Vec<CostGroup>, Error> {
         // Times are microseconds, so a day of UTC is a whole part. Ids are not named alone: SQLite would walk through all calls in
         // the order of their index, where a time is asked for.
+        const DEAREST: &str = "cost DESC, grouped";
         let (key, order) = match by {
-            CostGroupBy::Project => ("project_id || ''", "cost DESC, grouped"),
-            CostGroupBy::Task => ("task_id || ''", "cost DESC, grouped"),
-            CostGroupBy::Sandbox => ("sandbox_id || ''", "cost DESC, grouped"),
-            CostGroupBy::Model => ("model", "cost DESC, grouped"),
+            CostGroupBy::Project => ("project_id || ''", DEAREST),
+            CostGroupBy::Task => ("task_id || ''", DEAREST),
+            CostGroupBy::Sandbox => ("sandbox_id || ''", DEAREST),
+            CostGroupBy::Model => ("model", DEAREST),
             CostGroupBy::Day => ("CAST(started_at / 86400000000 AS TEXT)", "min(started_at) DESC"),
+        };
+        let (reported_key, reported_order) = match by {
+            // A report names no model.
+            CostGroupBy::Model => ("CAST(NULL AS TEXT)", "reported DESC"),
+            CostGroupBy::Day => ("CAST(reported_at / 86400000000 AS TEXT)", "min(reported_at) DESC"),
+            CostGroupBy::Project | CostGroupBy::Task | CostGroupBy::Sandbox => {
+                (key, "reported DESC, grouped")
+            }
         };
         self.read(async move |tx| {
             let ask = filter.ask(&format!("SELECT {key} AS grouped, {} FROM model_calls", sums()));
             let (sql, values) = ask.group_limit(key, order, limit);
             let rows = tx.query(&sql, values).await?;
-            rows.iter().map(|row| Ok(CostGroup { key: key_of(row, by)?, totals: totals(row)? })).collect()
+            let mut groups = Vec::with_capacity(rows.len());
+            for row in &rows {
+                groups.push(CostGroup { key: key_of(row, by)?, totals: totals(row)? });
+            }
+            let select = format!("SELECT {reported_key} AS grouped, {REPORTED_SUMS} FROM reported_costs");
+            let ask = filter.ask_reported(&select);
+            let (sql, values) = ask.group_limit(reported_key, reported_order, limit);
+            for row in tx.query(&sql, values).await? {
+                add_reported(&mut groups, key_of(&row, by)?, reported_cost::read(&row)?);
+            }
+            match by {
+                CostGroupBy::Day => groups.sort_by(|a, b| b.key.cmp(&a.key)),
+                _ => {
+                    groups
+                        .sort_by(|a, b| dearness(b).total_cmp(&dearness(a)).then_with(|| a.key.cmp(&b.key)));
+                }
+            }
+            groups.truncate(limit);
+            Ok(groups)
         })
         .await
     }
 }
+
+/// To the group of that key, which may have no call.
+fn add_reported(groups: &mut Vec<CostGroup>, key: Option<String>, reported_cost: Option<ReportedCost>) {
+    if reported_cost.is_none() {
+        return;
+    }
+    match groups.iter_mut().find(|group| group.key == key) {
+        Some(group) => group.totals.reported_cost = reported_cost,
+        None => groups.push(CostGroup { key, totals: CostTotals { reported_cost, ..CostTotals::default() } }),
+    }
+}
+
+/// What budgets count of it.
+fn dearness(group: &CostGroup) -> f64 {
+    let counted = group.totals.reported_cost.as_ref().map_or(0.0, |reported| reported.counted_usd);
+    group.totals.cost_usd + counted
+}
+
+/// Ignored amounts have no row.
+const REPORTED_SUMS: &str = "CAST(COALESCE(sum(cost), 0) AS BIGINT) AS reported, \
+                             CAST(COALESCE(sum(counted), 0) AS BIGINT) AS reported_counted, \
+                             CAST(0 AS BIGINT) AS reported_ignored";
 
 fn sums() -> String {
     let sum = |column: &str| format!("CAST(COALESCE(sum({column}), 0) AS BIGINT) AS {column}");
@@ -117,11 +174,19 @@ fn date(days: &str) -> Result<String, Error> {
 
 impl CallFilter {
     fn ask(&self, select: &str) -> Ask {
+        self.ask_since(select, "started_at >=")
+    }
+
+    fn ask_reported(&self, select: &str) -> Ask {
+        self.ask_since(select, "reported_at >=")
+    }
+
+    fn ask_since(&self, select: &str, since: &str) -> Ask {
         let mut ask = Ask::new(select);
         ask.and_some("sandbox_id =", self.sandbox_id.as_ref());
         ask.and_some("task_id =", self.task_id.as_ref());
         ask.and_some("project_id =", self.project_id.as_ref());
-        ask.and_some("started_at >=", self.since);
+        ask.and_some(since, self.since);
         ask
     }
 
@@ -145,6 +210,7 @@ fn totals(row: &Row) -> Result<CostTotals, Error> {
         cache_read_tokens: number(row, "cache_read_tokens")?,
         cache_write_tokens: number(row, "cache_write_tokens")?,
         cost_usd: Usd::from_nanos(row.get("cost")?).as_f64(),
+        reported_cost: None,
     })
 }
 

@@ -16,7 +16,7 @@ use super::{
     job::Answer,
     keep, lapse, message,
     portion::{self, Portion, Room},
-    sandbox,
+    reported_cost, sandbox,
     stream::{self, Stream},
     system, transition,
     value::{Row, params},
@@ -26,6 +26,7 @@ use super::{
 use crate::domain::{
     lease::Word,
     report::{self, Report},
+    reported_cost::is_costly,
 };
 
 /// Repeated events that are looked up at a time: each may be large.
@@ -127,9 +128,17 @@ pub(super) async fn append_all(tx: &mut Tx, appends: &mut [&mut Append]) -> Resu
             Ok(()) => {}
         }
     }
+    let overspent: Vec<SandboxId> = streams
+        .values_mut()
+        .filter_map(|stream| std::mem::take(&mut stream.overspent).then(|| stream.reporter.id.clone()))
+        .collect();
     let heard = streams.values_mut().filter(|s| s.heard).map(|s| (&mut s.reporter, s.beat.take())).collect();
     sandbox::heard(tx, heard).await?;
     stream::keep(tx, streams);
+    // Behind the batch, since each of these events takes the number that follows.
+    for sandbox in overspent {
+        reported_cost::judge(tx, &sandbox).await?;
+    }
     Ok(())
 }
 
@@ -274,6 +283,11 @@ async fn store_one(tx: &mut Tx, event: &NewEvent, stream: &mut Stream) -> Result
         message::reported_by_event(tx, &stream.reporter.id, state, &event.event_type, data).await?;
     } else if event.event_type == footprint::EVENT {
         footprint::observe(tx, &stream.reporter, event.event_data.get()).await?;
+    }
+    if is_costly(&event.event_type) {
+        let data = event.event_data.get();
+        stream.overspent |=
+            reported_cost::observe(tx, &stream.reporter.id, seq, &event.event_type, data).await?;
     }
     if stream.reporter.status == SandboxStatus::Creating {
         sandbox::set_running(tx, &mut stream.reporter).await?;

@@ -51,6 +51,7 @@ mod project;
 mod proof;
 mod prune;
 mod queue;
+mod reported_cost;
 mod rescue;
 mod result;
 mod rules;

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{
     Error, Rules, Store, Tx,
     claim::{Taken, claim_this},
-    task, token,
+    reported_cost, task, token,
     transition::{self, Note},
     value::{Row, params},
     watch::{self, Beat},
@@ -28,6 +28,9 @@ const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stag
                        base_commit, isolation, kept, place_error, rescue_tries, rescue_error, place_due_at, \
                        disk_bytes, judged, \
                        (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent, \
+                       (SELECT m.reported FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS reported, \
+                       (SELECT m.reported_counted FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS reported_counted, \
+                       (SELECT m.reported_ignored FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS reported_ignored, \
                        (SELECT CAST(sum(f.weight) AS BIGINT) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS weights, \
                        (SELECT max(f.weight) FROM findings f WHERE f.sandbox_id = sandboxes.id AND f.cleared_at IS NULL) AS heaviest";
 
@@ -210,6 +213,7 @@ pub(super) async fn insert(
         place_error: None,
         rescue: None,
         cost_usd: 0.0,
+        reported_cost: None,
         verdict: None,
         alignment: 1.0,
     };
@@ -463,6 +467,7 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         place_error: row.get("place_error")?,
         rescue: rescue(row)?,
         cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
+        reported_cost: reported_cost::read(row)?,
         verdict: health::verdict(row.get("heaviest")?),
         alignment: health::alignment(row.get::<Option<i64>>("weights")?.unwrap_or(0), row.get("judged")?),
     })

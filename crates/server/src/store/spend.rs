@@ -82,6 +82,34 @@ impl Change {
     }
 }
 
+/// By how much the reported sums of a level change.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    pub cost: i64,
+    /// The part of it that budgets count.
+    pub counted: i64,
+    pub ignored: i64,
+}
+
+impl Reports {
+    pub async fn apply(&self, tx: &mut Tx, payers: &[(&'static str, String)]) -> Result<(), Error> {
+        let Self { cost, counted, ignored } = *self;
+        if (cost, counted, ignored) == (0, 0, 0) {
+            return Ok(());
+        }
+        let sql = "INSERT INTO spend (level, entity_id, spent, reserved, calls, input_tokens, output_tokens, \
+                   cache_read_tokens, cache_write_tokens, reported, reported_counted, reported_ignored) \
+                   VALUES ($1, $2, 0, 0, 0, 0, 0, 0, 0, $3, $4, $5) ON CONFLICT (level, entity_id) DO UPDATE SET \
+                   reported = spend.reported + excluded.reported, \
+                   reported_counted = spend.reported_counted + excluded.reported_counted, \
+                   reported_ignored = spend.reported_ignored + excluded.reported_ignored";
+        for (level, id) in payers {
+            tx.execute(sql, params![*level, id.as_str(), cost, counted, ignored]).await?;
+        }
+        Ok(())
+    }
+}
+
 /// What the judge has spent lately, and may come to spend.
 pub(super) struct OfJudge {
     pub booked: Usd,

@@ -29,6 +29,8 @@ pub(super) struct Stream {
     /// In this batch: whether the worker spoke, and its last heartbeat.
     pub heard: bool,
     pub beat: Option<Beat>,
+    /// In this batch: whether it reported cost that budgets count.
+    pub overspent: bool,
 }
 
 impl Stream {
@@ -41,6 +43,7 @@ impl Stream {
             counts: HashMap::new(),
             heard: false,
             beat: None,
+            overspent: false,
         })
     }
 

@@ -9,7 +9,7 @@ use omoi_protocol::{
 use serde_json::{Value as Json, json};
 
 use super::{
-    Ask, Error, Store, Tx, dependency, dispatch, lapse, proof,
+    Ask, Error, Store, Tx, dependency, dispatch, lapse, proof, reported_cost,
     sandbox::Reporter,
     transcript,
     transition::{Note, Stored, object, order, time_out, transition},
@@ -30,6 +30,9 @@ pub(super) const COLUMNS: &str = "t.id, t.project_id, t.ticket_id, t.parent_task
     t.timeout_seconds, t.deadline_at, t.execution_config, t.result, t.failure_kind, t.error_message, t.created_at, \
     t.updated_at, t.started_at, t.completed_at, t.waiting_reason, t.stage, \
     (SELECT m.spent FROM spend m WHERE m.level = 'task' AND m.entity_id = t.id) AS spent, \
+    (SELECT m.reported FROM spend m WHERE m.level = 'task' AND m.entity_id = t.id) AS reported, \
+    (SELECT m.reported_counted FROM spend m WHERE m.level = 'task' AND m.entity_id = t.id) AS reported_counted, \
+    (SELECT m.reported_ignored FROM spend m WHERE m.level = 'task' AND m.entity_id = t.id) AS reported_ignored, \
     (SELECT string_agg(d.depends_on, ',') FROM dependencies d WHERE d.task_id = t.id) AS depends_on";
 /// Who holds a task, or held it last.
 pub(super) const HOLDER: &str = "(SELECT s.id FROM sandboxes s WHERE s.task_id = t.id ORDER BY s.generation DESC LIMIT 1) \
@@ -504,6 +507,7 @@ fn read(row: &Row, score: f64) -> Result<Task, Error> {
         // Nothing is waited for at the end.
         waiting_reason: row.get::<Option<String>>("waiting_reason")?.filter(|_| !status.is_final()),
         cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
+        reported_cost: reported_cost::read(row)?,
     })
 }
 

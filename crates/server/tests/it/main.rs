@@ -45,6 +45,7 @@ mod own_door;
 mod project;
 mod proof;
 mod prune;
+mod reported_cost;
 mod rescue;
 mod restart;
 mod result;

@@ -10,6 +10,7 @@ import { asCostSearch, sinceOf, type CostSearch } from './search'
 let search: CostSearch
 let asked: Asked[]
 let calls: object[]
+let reported: object | undefined
 
 const sums = { calls: 3, input_tokens: 1200, output_tokens: 90, cache_read_tokens: 0, cache_write_tokens: 0, cost_usd: 1.5 }
 
@@ -24,13 +25,14 @@ function Host() {
 
 beforeEach(() => {
   search = {}
+  reported = undefined
   calls = [{ id: 'call-1', sandbox_id: 'sbx-1', model: 'm-1', state: 'broken', started_at: '2026-11-16T09:00:00Z', estimated: true, ...sums }]
   asked = serve(({ path, query }) => {
     switch (path) {
       case '/costs':
-        return { items: calls, totals: sums }
+        return { items: calls, totals: { ...sums, reported_cost: reported } }
       case '/costs/groups':
-        return { items: [{ key: query.by === 'project' ? 'prj-1' : 'm-1', ...sums }, { key: null, ...sums }], is_cut: query.by === 'model' }
+        return { items: [{ key: query.by === 'project' ? 'prj-1' : 'm-1', ...sums, reported_cost: reported }, { key: null, ...sums }], is_cut: query.by === 'model' }
       case '/projects':
         return { items: [{ id: 'prj-1', name: 'Shop' }] }
       default:
@@ -48,6 +50,16 @@ describe('costs', () => {
     expect(screen.getByText('of no project')).toBeTruthy()
     expect(screen.getByText('1.2k', { selector: 'dd' })).toBeTruthy()
     expect(screen.getByText('broken')).toBeTruthy()
+  })
+
+  test('that only workers report are shown and marked, also where no model was called', async () => {
+    calls = []
+    reported = { cost_usd: 1.75, counted_usd: 0.5, ignored: 0 }
+    showPage(Host)
+    expect(await screen.findByRole('link', { name: 'Shop' })).toBeTruthy()
+    // Of all, and of the project.
+    expect(screen.getAllByText('$1.75 as reported')).toHaveLength(2)
+    expect(screen.getByText(/budgets count \$0\.50 of it/)).toBeTruthy()
   })
 
   test('are asked for by another group and time, which are in the address', async () => {

@@ -10,6 +10,7 @@ import { More } from '../../ui/More'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { nameOf, oneLine, shortId } from '../../ui/plain'
+import { Reported, saysMore } from '../../ui/Reported'
 import { Quiet, Section } from '../../ui/Section'
 import { Table, type Heading } from '../../ui/Table'
 import { Ago } from '../../ui/Time'
@@ -45,7 +46,7 @@ export function CostPage({ search, onSearch }: Props) {
   useFresh(CHANGES, [['costs']])
   const totals = calls.data?.pages[0]?.totals
   const items = calls.data?.pages.flatMap((page) => page.items) ?? []
-  const isEmpty = calls.data !== undefined && items.length === 0
+  const isEmpty = calls.data !== undefined && items.length === 0 && !(totals && saysMore(totals.reported_cost, totals.cost_usd))
 
   return (
     <Page
@@ -86,6 +87,7 @@ export function CostPage({ search, onSearch }: Props) {
       {totals && !isEmpty && (
         <div className="flex flex-col gap-4 p-4">
           <Sums totals={totals} />
+          {saysMore(totals.reported_cost, totals.cost_usd) && <ReportedSum totals={totals} />}
           <Section
             title="By"
             aside={<Chips label="Added up by" chips={GROUPS.map((id) => ({ id, label: id }))} chosen={group} onChoose={(chosen) => onSearch({ group: chosen })} />}
@@ -123,6 +125,16 @@ function Sums({ totals }: { totals: CostTotals }) {
   )
 }
 
+/** Beside what the server counted: what workers elsewhere say that they spent. */
+function ReportedSum({ totals: { reported_cost, cost_usd } }: { totals: CostTotals }) {
+  return (
+    <p className="text-sm text-muted">
+      Beside that, workers spent <Reported cost={reported_cost} beside={cost_usd} />. The server cannot check it; budgets count{' '}
+      {money(reported_cost?.counted_usd ?? 0)} of it, where a sandbox made no model call through the server.
+    </p>
+  )
+}
+
 const NUMBER = 'px-2 text-right text-muted tabular-nums'
 
 function Groups({ asked, by, projects }: { asked: Asked; by: Group; projects: readonly Project[] }) {
@@ -152,7 +164,9 @@ function Groups({ asked, by, projects }: { asked: Asked; by: Group; projects: re
             <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.input_tokens)}</td>
             <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.cache_read_tokens)}</td>
             <td className={`hidden md:table-cell ${NUMBER}`}>{tokens(item.output_tokens)}</td>
-            <td className="px-3 text-right tabular-nums">{money(item.cost_usd)}</td>
+            <td className="px-3 text-right tabular-nums">
+              {money(item.cost_usd)} <Reported cost={item.reported_cost} beside={item.cost_usd} />
+            </td>
           </tr>
         ))}
       </Table>

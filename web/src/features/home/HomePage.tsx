@@ -9,6 +9,7 @@ import { TELLING } from '../../live/doing'
 import { count, usd } from '../../ui/amount'
 import { Page } from '../../ui/Page'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
+import { Reported } from '../../ui/Reported'
 import { Quiet, Section } from '../../ui/Section'
 import { Begin } from './Begin'
 import { anyProject, costsSince, diagnosesOpen, heldTasks, liveSandboxes, suggestions, tasksIn, unkeptSandboxes, waitingSpecs, wrongSandboxes } from './queries'
@@ -63,7 +64,7 @@ export function HomePage() {
       aside={
         costs.data && (
           <p className="text-muted tabular-nums">
-            {usd(costs.data.cost_usd)} today, {count(costs.data.calls, 'model call')}
+            {usd(costs.data.cost_usd)} today, {count(costs.data.calls, 'model call')} <Reported cost={costs.data.reported_cost} beside={costs.data.cost_usd} />
           </p>
         )
       }

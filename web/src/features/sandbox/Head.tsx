@@ -2,13 +2,14 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { GitBranch } from 'lucide-react'
 import { memo, type ReactNode } from 'react'
-import type { Sandbox, Task } from '../../api/types'
+import type { CostTotals, Sandbox, Task } from '../../api/types'
 import type { Facts } from '../../live/facts'
 import { number, text } from '../../live/fields'
 import { endedWords } from '../../parts/ended'
 import { Copy } from '../../ui/Copy'
 import { bytes, money, tokens } from '../../ui/figures'
 import { nameOf, oneLine, shortId } from '../../ui/plain'
+import { Reported, saysMore } from '../../ui/Reported'
 import { State } from '../../ui/State'
 import { Ago, Beat } from '../../ui/Time'
 import { Actions } from './Actions'
@@ -88,22 +89,29 @@ export const Head = memo(function Head({ id, title, sandbox, task, facts }: Prop
             {tokens(read ?? 0)} in · {tokens(totals.output_tokens)} out
           </Fact>
         )}
-        {totals && <Cost spent={totals.cost_usd} task={task} />}
+        {totals && <Cost totals={totals} task={task} />}
       </dl>
     </div>
   )
 })
 
 /** What this attempt has spent of what it may, and the whole task of what that may. */
-function Cost({ spent, task }: { spent: number; task: Task | null | undefined }) {
+function Cost({ totals, task }: { totals: CostTotals; task: Task | null | undefined }) {
+  const { reported_cost: reported } = totals
+  const spent = totals.cost_usd + (reported?.counted_usd ?? 0)
   const limit = budget(task, 'max_total_cost_usd')
   const whole = budget(task, 'budget_usd')
-  const all = task?.cost_usd
+  const all = task ? (task.cost_usd ?? 0) + (task.reported_cost?.counted_usd ?? 0) : undefined
   return (
     <>
       <Fact name="cost" shown>
         <Spent spent={spent} limit={limit} />
       </Fact>
+      {saysMore(reported, totals.cost_usd) && (
+        <Fact name="worker" shown>
+          <Reported cost={reported} beside={totals.cost_usd} />
+        </Fact>
+      )}
       {whole !== undefined && all !== undefined && (
         <Fact name="task" shown>
           <Spent spent={Math.max(all, spent)} limit={whole} />

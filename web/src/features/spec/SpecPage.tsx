@@ -11,6 +11,7 @@ import { Button } from '../../ui/Button'
 import { Page } from '../../ui/Page'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine, plain, shortId } from '../../ui/plain'
+import { Reported } from '../../ui/Reported'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
 import { mayArchive, useArchive } from './archive'
@@ -138,6 +139,7 @@ function Facts({ spec }: { spec: SpecDetail }) {
       <State state={spec.status} />
       <span>{spec.progress} %</span>
       <span>{usd(spec.cost_usd)}</span>
+      <Reported cost={spec.reported_cost} beside={spec.cost_usd} />
       <span>{spec.flow} flow</span>
       <span>version {spec.version}</span>
       {spec.project_id ? (

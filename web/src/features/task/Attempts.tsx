@@ -6,6 +6,7 @@ import { endedWords } from '../../parts/ended'
 import { usd } from '../../ui/amount'
 import { ErrorPanel, Skeleton } from '../../ui/panels'
 import { oneLine, shortId } from '../../ui/plain'
+import { Reported } from '../../ui/Reported'
 import { Quiet } from '../../ui/Section'
 import { State } from '../../ui/State'
 import { duration } from '../../ui/time'
@@ -73,7 +74,9 @@ export function Attempts({ attempts }: { attempts: UseQueryResult<{ items: Sandb
                   <Ago at={sandbox.started_at ?? sandbox.created_at} />
                 </td>
                 <td className="hidden px-2 text-muted tabular-nums md:table-cell">{took(sandbox)}</td>
-                <td className="px-3 text-right text-muted tabular-nums">{usd(sandbox.cost_usd ?? 0)}</td>
+                <td className="px-3 text-right text-muted tabular-nums">
+                  {usd(sandbox.cost_usd ?? 0)} <Reported cost={sandbox.reported_cost} beside={sandbox.cost_usd ?? 0} />
+                </td>
               </tr>
             ))}
           </tbody>

@@ -6,6 +6,7 @@ import { usd } from '../../ui/amount'
 import { Copy } from '../../ui/Copy'
 import { ErrorPanel } from '../../ui/panels'
 import { plain, shortId } from '../../ui/plain'
+import { Reported } from '../../ui/Reported'
 import { Ago } from '../../ui/Time'
 import { PRIORITIES } from './priority'
 import { taskPriority } from './queries'
@@ -26,6 +27,7 @@ export function Facts({ task }: { task: Task }) {
         retries {task.retry_count} of {task.max_retries}
       </span>
       <span>{usd(task.cost_usd ?? 0)}</span>
+      <Reported cost={task.reported_cost} beside={task.cost_usd ?? 0} />
       <span>
         made <Ago at={task.created_at} />
       </span>

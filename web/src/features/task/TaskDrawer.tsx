@@ -8,6 +8,7 @@ import { Button } from '../../ui/Button'
 import { Drawer } from '../../ui/Drawer'
 import { Empty, ErrorPanel, Skeleton } from '../../ui/panels'
 import { nameOf, oneLine, plain } from '../../ui/plain'
+import { Reported } from '../../ui/Reported'
 import { Section } from '../../ui/Section'
 import { State } from '../../ui/State'
 import { Ago } from '../../ui/Time'
@@ -61,6 +62,7 @@ function Facts({ task }: { task: Task }) {
         retries {task.retry_count} of {task.max_retries}
       </span>
       <span>{usd(task.cost_usd ?? 0)}</span>
+      <Reported cost={task.reported_cost} beside={task.cost_usd ?? 0} />
       <span>
         made <Ago at={task.created_at} />
       </span>

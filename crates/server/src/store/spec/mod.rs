@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 
 use omoi_protocol::{
     ProjectId, SpecFlow, SpecId, SpecPhase, SpecStatus,
+    cost::ReportedCost,
     spec::{NewSpec, Spec, SpecDetail, SpecPatch, SpecSummary},
 };
 use serde_json::{Value as Json, json};
@@ -25,7 +26,7 @@ pub use due::{Due, Handed, Judged, Judgement};
 pub(super) use phase::brief;
 
 use super::{
-    Ask, Error, Store, Tx, project,
+    Ask, Error, Store, Tx, project, reported_cost,
     value::{Row, params},
 };
 use crate::domain::{money::Usd, spec::THRESHOLD, spec_course};
@@ -75,10 +76,10 @@ impl Store {
             }
             let ids: Vec<String> = specs.iter().map(|spec| spec.id.to_string()).collect();
             let (scores, costs) = (scores(tx, &ids).await?, costs(tx, &ids).await?);
-            let summary = |spec: Spec| SpecSummary {
-                score: scores.get(&spec.id).copied(),
-                cost_usd: costs.get(&spec.id).copied().unwrap_or(0.0),
-                spec,
+            let summary = |spec: Spec| {
+                let cost = costs.get(&spec.id).cloned().unwrap_or_default();
+                let score = scores.get(&spec.id).copied();
+                SpecSummary { score, cost_usd: cost.usd, reported_cost: cost.reported, spec }
             };
             Ok(specs.into_iter().map(summary).collect())
         })
@@ -215,9 +216,11 @@ pub(super) async fn detail(tx: &mut Tx, id: &SpecId) -> Result<SpecDetail, Error
     let flow_phases = phases(spec.flow).to_vec();
     let phases = phase::last_of_each(tx, id).await?;
     let items = sync::items(tx, id).await?;
+    let cost = costs(tx, &[id.to_string()]).await?.remove(id).unwrap_or_default();
     Ok(SpecDetail {
         progress: progress(&flow_phases, &phases, &items),
-        cost_usd: costs(tx, &[id.to_string()]).await?.get(id).copied().unwrap_or(0.0),
+        cost_usd: cost.usd,
+        reported_cost: cost.reported,
         duplicates: duplicate::of(tx, id).await?,
         branch: branch::of(tx, id).await?,
         spec,
@@ -251,13 +254,25 @@ async fn scores(tx: &mut Tx, of: &[String]) -> Result<BTreeMap<SpecId, f64>, Err
     rows.iter().map(|row| Ok((row.parse("spec_id")?, row.get("score")?))).collect()
 }
 
-async fn costs(tx: &mut Tx, of: &[String]) -> Result<BTreeMap<SpecId, f64>, Error> {
-    let sql = "SELECT x.spec_id, CAST(sum(m.spent) AS BIGINT) AS spent FROM \
+/// What the phases and tasks of a spec have cost.
+#[derive(Debug, Clone, Default)]
+struct Cost {
+    usd: f64,
+    reported: Option<ReportedCost>,
+}
+
+async fn costs(tx: &mut Tx, of: &[String]) -> Result<BTreeMap<SpecId, Cost>, Error> {
+    let sql = "SELECT x.spec_id, CAST(sum(m.spent) AS BIGINT) AS spent, CAST(sum(m.reported) AS BIGINT) AS reported, \
+               CAST(sum(m.reported_counted) AS BIGINT) AS reported_counted, \
+               CAST(sum(m.reported_ignored) AS BIGINT) AS reported_ignored FROM \
                (SELECT spec_id, task_id FROM spec_phases WHERE spec_id = ANY($1) UNION \
                SELECT spec_id, task_id FROM spec_items WHERE spec_id = ANY($1)) x \
                JOIN spend m ON m.level = 'task' AND m.entity_id = x.task_id GROUP BY x.spec_id";
     let rows = tx.query(sql, params![of.to_vec()]).await?;
-    let cost = |row: &Row| Ok((row.parse("spec_id")?, Usd::from_nanos(row.get("spent")?).as_f64()));
+    let cost = |row: &Row| {
+        let usd = Usd::from_nanos(row.get("spent")?).as_f64();
+        Ok((row.parse("spec_id")?, Cost { usd, reported: reported_cost::read(row)? }))
+    };
     rows.iter().map(cost).collect()
 }
 
