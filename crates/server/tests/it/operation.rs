@@ -42,6 +42,7 @@ const ACCESS: &[(Access, &[&str])] = &[
         ],
     ),
     (Access::AnyToken, &["tokens_whoami"]),
+    (Access::Viewer, &["tasks_check_circular"]),
     (
         Access::Admin,
         &[
