@@ -34,6 +34,9 @@ pub struct Sandbox {
     pub last_heartbeat_at: Option<Timestamp>,
     /// Why it ended, in one word.
     pub end_reason: Option<String>,
+    /// How many events it has, heartbeats among them.
+    #[serde(default)]
+    pub event_count: i64,
     /// What its model calls have cost.
     #[serde(default)]
     pub cost_usd: f64,

@@ -32,6 +32,7 @@ Examples:
   omoi sandbox send sbx-... 'Leave the tests alone' --wait
   omoi sandbox send sbx-... 'Stop' --type interrupt
   omoi sandbox compare sbx-... sbx-...
+  omoi sandbox compare --project shop
   omoi sandbox prune --older-than 7d --dry-run
   omoi sandbox list --unkept
   omoi sandbox rescue sbx-...
@@ -63,13 +64,7 @@ enum Verb {
     Trajectory(events::Trajectory),
     Logs(logs::Logs),
     Send(send::Send),
-    /// Show two sandboxes side by side: how they ended, what they cost and changed, and their events by type
-    Compare {
-        /// The one to compare with
-        a: SandboxId,
-        /// The one whose differences are told
-        b: SandboxId,
-    },
+    Compare(compare::Compare),
     Prune(prune::Prune),
     Rescue(decide::Rescue),
     Discard(decide::Discard),
@@ -89,7 +84,7 @@ impl Args {
             | Verb::Trajectory(_)
             | Verb::Logs(_)
             | Verb::Send(_)
-            | Verb::Compare { .. }
+            | Verb::Compare(_)
             | Verb::Prune(_)
             | Verb::Rescue(_)
             | Verb::Attach(_) => false,
@@ -111,7 +106,7 @@ impl Args {
             Verb::Trajectory(trajectory) => trajectory.run(cx, &client).await,
             Verb::Logs(logs) => logs.run(cx, &client).await,
             Verb::Send(send) => send.run(cx, &client).await,
-            Verb::Compare { a, b } => compare::run(cx, &client, &a, &b).await,
+            Verb::Compare(compare) => compare.run(cx, &client).await,
             Verb::Prune(prune) => prune.run(cx, &client).await,
             Verb::Rescue(rescue) => rescue.run(cx, &client).await,
             Verb::Discard(discard) => discard.run(cx, &client).await,

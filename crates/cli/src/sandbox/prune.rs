@@ -29,7 +29,8 @@ const COMMANDS: usize = 100;
 /// Terminate sandboxes that are idle or ended long ago, and remove what is left of them
 ///
 /// A live sandbox is idle when it was made for a person, holds no task, runs no command, and nothing has happened in it for
-/// that long. Its work is kept, as always. One that ended that long ago is closed: nothing can report for it any more.
+/// that long; it is terminated, and its work is kept, as always. A sandbox that ended that long ago is closed: nothing can
+/// report for it any more.
 /// What is left of one on its machine goes by the rule that the server itself follows (sandbox.keep_ended and what comes
 /// with it); those that cannot be removed are named. A sandbox whose work could not be kept is never removed by this: you decide
 /// with `omoi sandbox discard` or `omoi sandbox rescue`.
@@ -45,7 +46,10 @@ pub struct Prune {
 
 #[derive(Serialize)]
 struct Pruned {
+    /// Live and idle: they end.
     terminated: Vec<Sandbox>,
+    /// Ended long ago: nothing can report for them any more.
+    closed: Vec<Sandbox>,
     /// What goes from the disk, and why.
     removed: Vec<Removed>,
     /// Ended, and still there.
@@ -67,20 +71,17 @@ impl Prune {
             }
         }
         let ended = list(client, false).await?;
-        terminated.extend(ended.iter().filter(|sandbox| is_due(sandbox, before)).cloned());
+        let closed = ended.iter().filter(|sandbox| is_due(sandbox, before)).cloned().collect();
         let (unkept, ended): (Vec<_>, Vec<_>) =
             ended.into_iter().partition(|sandbox| sandbox.place == Place::Unkept);
         let stuck = ended.into_iter().filter(is_stuck).collect();
         let ask =
             Ask { older_than_seconds: i64::try_from(self.older_than.as_secs()).ok(), dry_run: self.dry_run };
         let removed = client.sandbox_prune(&ask).await?.items;
-        let mut pruned = Pruned { terminated, removed, stuck, unkept };
-        if !cx.out.is_json() {
-            cx.out.answer(&(), |style| rows(Table::new(style, HEADER), &pruned.terminated).render())?;
-        }
+        let mut pruned = Pruned { terminated, closed, removed, stuck, unkept };
         if !self.dry_run {
             let reason = Reason { reason: Some(EndReason::Pruned.to_string()) };
-            for sandbox in &mut pruned.terminated {
+            for sandbox in pruned.terminated.iter_mut().chain(&mut pruned.closed) {
                 *sandbox = client.sandbox_terminate(&sandbox.id, &reason).await?;
             }
         }
@@ -92,7 +93,13 @@ impl Prune {
             return cx.out.answer(pruned, |_| String::new());
         }
         let did = if self.dry_run { "would be terminated" } else { "terminated" };
-        cx.out.note(&format!("{} {did}", pruned.terminated.len()));
+        Self::tell_of(cx, &pruned.terminated, &format!("live and idle: {did}"))?;
+        let did = if self.dry_run { "would be closed" } else { "closed" };
+        Self::tell_of(
+            cx,
+            &pruned.closed,
+            &format!("ended, so nothing is left to terminate: {did} to late reports"),
+        )?;
         if !pruned.removed.is_empty() {
             let did = if self.dry_run { "would be removed" } else { "are removed" };
             cx.out.note(&format!("what is left of {} {did}:", pruned.removed.len()));
@@ -113,6 +120,15 @@ impl Prune {
             problems(cx, &pruned.unkept)?;
         }
         Ok(())
+    }
+
+    /// How many there are and what happens to them, and then which they are.
+    fn tell_of(cx: &Context, sandboxes: &[Sandbox], what: &str) -> Result<()> {
+        cx.out.note(&format!("{} {what}", sandboxes.len()));
+        if sandboxes.is_empty() {
+            return Ok(());
+        }
+        cx.out.answer(&(), |style| rows(Table::new(style, HEADER), sandboxes).render())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     args::word,
     page::{Limit, collect},
     project::find_id,
-    table::{Item, Table, maybe},
+    table::{Item, Table, maybe, number},
     text::{moment, relative, reported},
 };
 
@@ -58,7 +58,7 @@ impl List {
 }
 
 pub const HEADER: &[&str] =
-    &["id", "status", "place", "isolation", "kept", "task", "heartbeat", "created", "ended"];
+    &["id", "status", "place", "isolation", "kept", "task", "events", "heartbeat", "created", "ended"];
 
 pub fn rows(table: Table, sandboxes: &[Sandbox]) -> Table {
     let now = Clock::Real.now();
@@ -70,6 +70,7 @@ pub fn rows(table: Table, sandboxes: &[Sandbox]) -> Table {
             maybe(sandbox.isolation.as_ref().and_then(|isolation| isolation["level"].as_str())),
             maybe(kept_word(sandbox)),
             maybe(sandbox.task_id.as_ref()),
+            number(&sandbox.event_count),
             maybe(sandbox.last_heartbeat_at.map(|at| relative(now, at))),
             relative(now, sandbox.created_at).into(),
             maybe(sandbox.ended_at.map(|at| relative(now, at))),
@@ -118,6 +119,7 @@ pub fn pairs(sandbox: &Sandbox) -> Vec<(&'static str, Option<String>)> {
         ("heartbeat", when(sandbox.last_heartbeat_at)),
         ("ended", when(sandbox.ended_at)),
         ("reason", sandbox.end_reason.clone()),
+        ("events", Some(sandbox.event_count.to_string())),
         ("kept", kept(sandbox)),
         ("problem", problem(sandbox)),
         ("disk", sandbox.rescue.as_ref().and_then(|rescue| rescue.disk_bytes).map(size)),

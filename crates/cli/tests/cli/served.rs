@@ -297,14 +297,30 @@ fn a_sandbox_is_attached_watched_steered_compared_and_pruned() {
     let compared = served.omoi(&["sandbox", "compare", "sbx-a", "sbx-b", "--json"]).json();
     assert_eq!((&compared[0]["by_type"]["agent.tool_use"], &compared[1]["events"]), (&json!(1), &json!(0)));
     assert!(served.omoi(&["sandbox", "compare", "sbx-a", "sbx-b"]).ok().contains("agent.tool_use"));
+    let three = served.omoi(&["sandbox", "compare", "sbx-a", "sbx-b", "sbx-a", "--json"]).json();
+    assert_eq!((three.as_array().unwrap().len(), &three[2]["events"]), (3, &compared[0]["events"]));
+    let summary = served.omoi(&["sandbox", "compare"]).ok();
+    assert!(summary.contains("sbx-a") && summary.contains("sbx-b"), "{summary}");
+    let of_project = served.omoi(&["sandbox", "compare", "--project", "shop", "--json"]).json();
+    assert_eq!((of_project.as_array().unwrap().len(), &of_project[0]["sandbox_id"]), (1, &json!("sbx-a")));
+    let listed = served.omoi(&["sandbox", "list", "--json"]).json();
+    let counts: Vec<_> = listed["items"].as_array().unwrap().iter().map(|one| &one["event_count"]).collect();
+    assert_eq!(counts, [&json!(0), &compared[0]["events"]]);
+    assert!(served.omoi(&["sandbox", "list"]).ok().lines().next().unwrap().contains("events"));
 
     worker.post("agent.completed", json!({ "success": true }));
     assert!(follower.line().contains("agent.completed"));
     assert_eq!(follower.finish().code, 0);
+    let told = served.omoi(&["sandbox", "prune", "--older-than", "0s", "--dry-run"]);
+    let words =
+        ["0 live and idle: would be terminated", "1 ended, so nothing is left to terminate: would be closed"];
+    assert!(words.iter().all(|word| told.stderr.contains(word)), "{told:?}");
     let prune = |more: &[&str]| {
         let args: Vec<_> =
             ["sandbox", "prune", "--older-than", "0s", "--json"].iter().chain(more).copied().collect();
-        served.omoi(&args).json()["terminated"]
+        let pruned = served.omoi(&args).json();
+        assert_eq!(pruned["terminated"], json!([]), "it has ended already");
+        pruned["closed"]
             .as_array()
             .unwrap()
             .iter()

@@ -91,7 +91,7 @@ async fn agents_that_have_ended_are_watched_compared_and_pruned() {
     assert!(told.contains("binomial.py") && told.contains("completed after 1 attempt(s)"), "{told}");
     let due = ask(&["sandbox", "prune", "--older-than", "0s", "--dry-run", "--json"]).await;
     let due: Value = serde_json::from_str(&due).unwrap();
-    let due: Vec<_> = due["terminated"].as_array().unwrap().iter().map(|sandbox| &sandbox["id"]).collect();
+    let due: Vec<_> = due["closed"].as_array().unwrap().iter().map(|sandbox| &sandbox["id"]).collect();
     assert!(due.contains(&&json!(a)) && due.contains(&&json!(b)), "{due:?}");
     let shown: Value = serde_json::from_str(&ask(&["sandbox", "show", b, "--json"]).await).unwrap();
     assert_eq!(shown["status"], "completed", "who only looks has ended nothing");

@@ -11,10 +11,13 @@ use super::{
     DatabaseUrl, Error, HostPort, LogFormat, OnConflict, Secret, ServerRole, SqliteSynchronous, form::*,
     load::Reader,
 };
-use crate::domain::{
-    egress::{Cidr, Pattern},
-    money::Usd,
-    price::Tariff,
+use crate::{
+    domain::{
+        egress::{Cidr, Pattern},
+        money::Usd,
+        price::Tariff,
+    },
+    nearest::nearest,
 };
 
 /// What is known of a key before any value is read.
@@ -42,23 +45,9 @@ impl Key {
 
     /// The key somebody who wrote `name` most likely meant.
     pub(super) fn nearest(name: &str) -> &'static Self {
-        KEYS.iter().min_by_key(|key| edit_distance(name, key.name)).expect("there are keys")
+        let nearest = nearest(name, KEYS.iter().map(|key| key.name));
+        nearest.and_then(Self::named).expect("there are keys")
     }
-}
-
-/// Characters to add, drop or replace to get from one text to the other.
-fn edit_distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.bytes().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }
 
 macro_rules! key {

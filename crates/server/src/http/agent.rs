@@ -14,7 +14,7 @@ use omoi_protocol::{
 
 use super::{
     Api,
-    auth::{Caller, Operator},
+    auth::{Operator, Viewer},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::ApiResult,
@@ -33,10 +33,9 @@ pub fn routes() -> Routes {
 #[utoipa::path(get, path = "/api/v1/agents", params(Paging), responses((status = 200, body = Page<Agent>)), tag = "agents")]
 async fn list(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Agent>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.agent_list(paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |agent| agent.id.to_string()))
@@ -54,8 +53,7 @@ async fn create(
 
 /// Show an agent
 #[utoipa::path(get, path = "/api/v1/agents/{id}", params(("id" = AgentId, Path)), responses((status = 200, body = Agent)), tag = "agents")]
-async fn get_one(State(api): State<Api>, who: Caller, Path(id): Path<AgentId>) -> ApiResult<Answer<Agent>> {
-    who.viewer()?;
+async fn get_one(State(api): State<Api>, _: Viewer, Path(id): Path<AgentId>) -> ApiResult<Answer<Agent>> {
     Ok(Answer(api.store.agent_get(&id).await?))
 }
 

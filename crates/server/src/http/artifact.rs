@@ -18,7 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{ReaderOf, Viewer, WorkerOf},
     check,
     extract::{Path, Query, read_within},
     page::{self, Paging},
@@ -68,13 +68,12 @@ impl FromRequest<Api> for ArtifactContent {
     responses((status = 201, body = Artifact)), tag = "sandboxes")]
 async fn hand_in(
     State(api): State<Api>,
-    who: Caller,
+    who: WorkerOf,
     Path(id): Path<SandboxId>,
     Query(Named { name }): Query<Named>,
     headers: HeaderMap,
     ArtifactContent(content): ArtifactContent,
 ) -> ApiResult<(StatusCode, Answer<Artifact>)> {
-    who.worker_of(&id)?;
     check_name(&name).map_err(|why| ApiError::invalid("validation_failed", why))?;
     let stored = api.store.artifact_create(&id, &name, &content_type(&headers), &content).await;
     stored.map(|artifact| (StatusCode::CREATED, Answer(artifact))).map_err(|error| who.refused(error))
@@ -85,11 +84,10 @@ async fn hand_in(
     responses((status = 200, body = Page<Artifact>)), tag = "sandboxes")]
 async fn list_artifacts(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path(id): Path<SandboxId>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Artifact>>> {
-    who.reader_of(&id)?;
     let limit = paging.limit()?;
     let rows = api.store.artifact_list(&id, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |artifact| artifact.id.to_string()))
@@ -100,11 +98,10 @@ async fn list_artifacts(
     responses((status = 200, body = Page<Artifact>)), tag = "tasks")]
 async fn list_of_task(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<TaskId>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Artifact>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.artifact_list_of_task(&id, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |artifact| artifact.id.to_string()))
@@ -118,10 +115,9 @@ async fn list_of_task(
     responses((status = 200, body = ArtifactContent, content_type = "application/octet-stream")), tag = "sandboxes")]
 async fn download(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path((id, artifact)): Path<(SandboxId, ArtifactId)>,
 ) -> ApiResult<Response> {
-    who.reader_of(&id)?;
     let (artifact, content) = api.store.artifact_get(&id, &artifact).await?;
     let disposition = HeaderValue::from_str(&disposition(&artifact.name));
     let mut response = Body::from(content).into_response();

@@ -1,15 +1,19 @@
 //! Who calls, and what that allows.
+//!
+//! Every operation names one of the extractors below as its first argument after the state. The extractor checks the token, then
+//! what its bearer may do, and last that the operation has the query parameters of the request. Path, query and body are parsed
+//! behind it. So a caller who may not use an operation gets 401 or 403 whatever else is wrong with the request.
 
 use std::{ops::Deref, sync::Arc};
 
 use axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, RawPathParams},
     http::{HeaderMap, header, request::Parts},
 };
 use omoi_protocol::{Role, SandboxId};
 
 use super::{
-    Api,
+    Api, parameters,
     problem::{ApiError, ApiResult},
     session,
 };
@@ -19,19 +23,16 @@ use crate::store::{Bearer, Error};
 #[derive(Debug, Clone)]
 pub struct Caller(Arc<Bearer>);
 
-impl FromRequestParts<Api> for Caller {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+impl Caller {
+    /// The bearer of the token or the session that a request shows.
+    pub async fn of(parts: &Parts, api: &Api) -> ApiResult<Self> {
         let secret = Secret::of(&parts.headers);
         if let Some(Secret::Session(_)) = secret {
             session::from_own_page(parts)?;
         }
         Ok(Self(api.enter(&parts.extensions, secret).await?))
     }
-}
 
-impl Caller {
     pub fn new(bearer: Arc<Bearer>) -> Self {
         Self(bearer)
     }
@@ -67,7 +68,7 @@ impl Caller {
         self.role(Role::Viewer)
     }
 
-    pub fn operator(&self) -> ApiResult<&str> {
+    fn operator(&self) -> ApiResult<&str> {
         self.role(Role::Operator)
     }
 
@@ -75,8 +76,8 @@ impl Caller {
         self.role(Role::Admin)
     }
 
-    /// The sandbox itself, or an operator in its place.
-    pub fn worker_of(&self, id: &SandboxId) -> ApiResult<()> {
+    /// The sandbox itself, or an operator in its place. The id comes as the request has it, which may be no id at all.
+    pub fn worker_of(&self, id: &str) -> ApiResult<()> {
         self.own_or(id, Role::Operator)
     }
 
@@ -85,7 +86,7 @@ impl Caller {
     }
 
     /// The sandbox itself and nobody in its place.
-    pub fn sandbox_itself(&self, id: &SandboxId) -> ApiResult<()> {
+    fn sandbox_itself(&self, id: &str) -> ApiResult<()> {
         match &*self.0 {
             Bearer::Sandbox { .. } => self.own_or(id, Role::Admin),
             Bearer::Operator { .. } => {
@@ -96,13 +97,13 @@ impl Caller {
     }
 
     /// The sandbox itself, or any operator.
-    pub fn reader_of(&self, id: &SandboxId) -> ApiResult<()> {
+    pub fn reader_of(&self, id: &str) -> ApiResult<()> {
         self.own_or(id, Role::Viewer)
     }
 
-    fn own_or(&self, id: &SandboxId, role: Role) -> ApiResult<()> {
+    fn own_or(&self, id: &str, role: Role) -> ApiResult<()> {
         match &*self.0 {
-            Bearer::Sandbox { id: own, .. } if own == id => Ok(()),
+            Bearer::Sandbox { id: own, .. } if own.as_str() == id => Ok(()),
             Bearer::Sandbox { .. } => {
                 Err(ApiError::forbidden("wrong_sandbox", "the token belongs to another sandbox"))
             }
@@ -131,18 +132,20 @@ impl Caller {
     }
 }
 
-/// A caller who is known to have the role before the body of the request is read, let alone parsed.
-macro_rules! with_role {
-    ($name:ident, $role:ident) => {
+/// Declares extractors of callers, each with the rule that admits them.
+macro_rules! admit {
+    ($($(#[$doc:meta])* $name:ident: |$who:ident, $parts:ident| $rule:expr;)*) => {$(
+        $(#[$doc])*
         pub struct $name(Caller);
 
         impl FromRequestParts<Api> for $name {
             type Rejection = ApiError;
 
-            async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
-                let who = Caller::from_request_parts(parts, api).await?;
-                who.$role()?;
-                Ok(Self(who))
+            async fn from_request_parts($parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+                let $who = Caller::of($parts, api).await?;
+                $rule?;
+                parameters::check($parts)?;
+                Ok(Self($who))
             }
         }
 
@@ -153,11 +156,48 @@ macro_rules! with_role {
                 &self.0
             }
         }
-    };
+    )*};
 }
 
-with_role!(Operator, operator);
-with_role!(Admin, admin);
+pub(super) use admit;
+
+admit! {
+    /// Any operator and any sandbox.
+    Anybody: |who, parts| ApiResult::Ok(());
+    /// An operator, whatever the role.
+    Viewer: |who, parts| who.viewer();
+    /// An operator whose role allows changes.
+    Operator: |who, parts| who.operator();
+    /// An operator who may do everything.
+    Admin: |who, parts| who.admin();
+    /// The sandbox that the path names, or any operator.
+    ReaderOf: |who, parts| who.reader_of(&path_id(parts).await);
+    /// The sandbox that the path names, or an operator in its place.
+    WorkerOf: |who, parts| who.worker_of(&path_id(parts).await);
+    /// The sandbox that the path names.
+    SandboxItself: |who, parts| who.sandbox_itself(&path_id(parts).await);
+    /// A sandbox, or an operator in its place; whose task it is about is in the body.
+    Worker: |who, parts| who.sandbox_or_operator();
+}
+
+/// A request that shows no token, because its operation needs none.
+pub struct Stranger;
+
+impl FromRequestParts<Api> for Stranger {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, ApiError> {
+        parameters::check(parts)?;
+        Ok(Self)
+    }
+}
+
+/// The `id` of the path as it was sent; empty if there is none that can be read.
+pub async fn path_id(parts: &mut Parts) -> String {
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    let id = params.as_ref().ok().and_then(|params| params.iter().find(|(name, _)| *name == "id"));
+    id.map(|(_, value)| value.to_owned()).unwrap_or_default()
+}
 
 /// What a request shows to prove who sent it. A cookie counts only where nothing else is shown.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use omoi_protocol::{
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{ReaderOf, SandboxItself},
     extract::{Json, Path},
     problem::ApiResult,
     route::{Routes, routes},
@@ -27,11 +27,10 @@ pub fn routes() -> Routes {
     responses((status = 200, body = MessageQueued)), tag = "messages")]
 async fn tell(
     State(api): State<Api>,
-    who: Caller,
+    who: SandboxItself,
     Path(id): Path<SandboxId>,
     Json(new): Json<NewTelling>,
 ) -> ApiResult<Answer<MessageQueued>> {
-    who.sandbox_itself(&id)?;
     let to = new.to_sandbox_id.clone();
     let sent = api.store.collaboration_tell(&id, new).await.map_err(|error| who.refused(error))?;
     Ok(Answer(MessageQueued { status: MessageState::Queued, message_id: sent.id, sandbox_id: to }))
@@ -42,9 +41,8 @@ async fn tell(
     responses((status = 200, body = Vec<Peer>)), tag = "messages")]
 async fn peers(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path(id): Path<SandboxId>,
 ) -> ApiResult<Answer<Vec<Peer>>> {
-    who.reader_of(&id)?;
     Ok(Answer(api.store.collaboration_peers(&id).await?))
 }

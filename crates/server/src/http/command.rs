@@ -10,7 +10,7 @@ use omoi_protocol::{
 
 use super::{
     Api,
-    auth::{Caller, Operator},
+    auth::{Operator, Viewer},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::ApiResult,
@@ -42,11 +42,10 @@ async fn run(
     responses((status = 200, body = Page<Command>)), tag = "sandboxes")]
 async fn list_commands(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SandboxId>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Command>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.command_list(&id, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |command| command.id.to_string()))
@@ -57,9 +56,8 @@ async fn list_commands(
     responses((status = 200, body = Command)), tag = "sandboxes")]
 async fn get_command(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path((id, command)): Path<(SandboxId, CommandId)>,
 ) -> ApiResult<Answer<Command>> {
-    who.viewer()?;
     Ok(Answer(api.store.command_get(&id, &command).await?))
 }

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::{Caller, Operator},
+    auth::{Operator, Viewer},
     extract::{Path, Query},
     page::{self, Paging},
     problem::ApiResult,
@@ -31,8 +31,7 @@ pub fn routes() -> Routes {
 
 /// Show how well all that is under way fits together
 #[utoipa::path(get, path = "/api/v1/conductor/status", responses((status = 200, body = ConductorStatus)), tag = "conductor")]
-async fn status(State(api): State<Api>, who: Caller) -> ApiResult<Answer<ConductorStatus>> {
-    who.viewer()?;
+async fn status(State(api): State<Api>, _: Viewer) -> ApiResult<Answer<ConductorStatus>> {
     Ok(Answer(api.store.conductor_status(&api.conductor).await?))
 }
 
@@ -49,11 +48,10 @@ struct OfProject {
 #[utoipa::path(get, path = "/api/v1/conductor/analyses", params(OfProject, Paging), responses((status = 200, body = Page<Analysis>)), tag = "conductor")]
 async fn analyses(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(of): Query<OfProject>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Analysis>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.analysis_list(of.project_id, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |analysis| analysis.id.to_string()))
@@ -74,11 +72,10 @@ struct Filter {
 #[utoipa::path(get, path = "/api/v1/conductor/conflicts", params(Filter, Paging), responses((status = 200, body = Page<Conflict>)), tag = "conductor")]
 async fn conflicts(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(filter): Query<Filter>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Conflict>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let Filter { project_id, open } = filter;
     let rows =
@@ -96,8 +93,7 @@ struct Of {
 ///
 /// At most 64 members: live sandboxes first, then completed tasks whose branch is not merged.
 #[utoipa::path(get, path = "/api/v1/conductor/matrix", params(Of), responses((status = 200, body = Matrix)), tag = "conductor")]
-async fn matrix(State(api): State<Api>, who: Caller, Query(of): Query<Of>) -> ApiResult<Answer<Matrix>> {
-    who.viewer()?;
+async fn matrix(State(api): State<Api>, _: Viewer, Query(of): Query<Of>) -> ApiResult<Answer<Matrix>> {
     Ok(Answer(api.store.radar_matrix(&of.project_id).await?))
 }
 
@@ -105,11 +101,10 @@ async fn matrix(State(api): State<Api>, who: Caller, Query(of): Query<Of>) -> Ap
 #[utoipa::path(get, path = "/api/v1/conductor/duplicates", params(Filter, Paging), responses((status = 200, body = Page<Duplicate>)), tag = "conductor")]
 async fn duplicates(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(filter): Query<Filter>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Duplicate>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.duplicate_list(filter.project_id, filter.open, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |duplicate| duplicate.id.to_string()))

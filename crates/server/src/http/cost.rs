@@ -1,6 +1,12 @@
 //! What model calls cost.
 
-use axum::{Json as Answer, extract::State};
+use std::ops::Deref;
+
+use axum::{
+    Json as Answer,
+    extract::{FromRequestParts, State},
+    http::request::Parts,
+};
 use jiff::Timestamp;
 use omoi_protocol::{
     ProjectId, SandboxId, TaskId,
@@ -12,10 +18,11 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, Viewer, admit},
     extract::Query,
     page::Paging,
-    problem::ApiResult,
+    parameters,
+    problem::{ApiError, ApiResult},
     route::{Routes, routes},
 };
 use crate::store::CallFilter;
@@ -44,20 +51,24 @@ impl Filter {
     }
 }
 
+admit! {
+    /// The sandbox whose calls are asked for, or any operator.
+    Payer: |who, parts| match parameters::value(parts, "sandbox_id") {
+        Some(id) => who.reader_of(&id),
+        None => who.viewer().map(|_| ()),
+    };
+}
+
 /// List model calls, newest first, with the sums of all that fit
 ///
 /// A sandbox may ask for its own.
 #[utoipa::path(get, path = "/api/v1/costs", params(Filter, Paging), responses((status = 200, body = CostPage)), tag = "costs")]
 async fn list(
     State(api): State<Api>,
-    who: Caller,
+    _: Payer,
     Query(filter): Query<Filter>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<CostPage>> {
-    match &filter.sandbox_id {
-        Some(id) => who.reader_of(id)?,
-        None => who.viewer().map(|_| ())?,
-    }
     let limit = paging.limit()?;
     let filter = filter.calls();
     let totals = api.store.call_totals(filter.clone()).await?;
@@ -79,11 +90,10 @@ struct Grouping {
 #[utoipa::path(get, path = "/api/v1/costs/groups", params(Grouping, Filter), responses((status = 200, body = CostGroups)), tag = "costs")]
 async fn groups(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(Grouping { by }): Query<Grouping>,
     Query(filter): Query<Filter>,
 ) -> ApiResult<Answer<CostGroups>> {
-    who.viewer()?;
     let mut items = api.store.call_groups(filter.calls(), by, GROUPS_MAX + 1).await?;
     let is_cut = items.len() > GROUPS_MAX;
     items.truncate(GROUPS_MAX);

@@ -5,7 +5,7 @@ use omoi_protocol::{SandboxId, egress::EgressRequest, page::Page};
 
 use super::{
     Api,
-    auth::Caller,
+    auth::ReaderOf,
     extract::{Path, Query},
     page::{self, Paging},
     problem::ApiResult,
@@ -21,11 +21,10 @@ pub fn routes() -> Routes {
     responses((status = 200, body = Page<EgressRequest>)), tag = "sandboxes")]
 async fn get_egress(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path(id): Path<SandboxId>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<EgressRequest>>> {
-    who.reader_of(&id)?;
     let limit = paging.limit()?;
     let rows = api.store.egress_list(&id, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |line| line.id.to_string()))

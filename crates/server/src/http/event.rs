@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Caller, ReaderOf, WorkerOf},
     check,
     extract::{JsonBytes, Path, Query, parse},
     page,
@@ -119,11 +119,10 @@ fn may_say(who: &Caller, event_type: &str, source: EventSource) -> ApiResult<()>
     responses((status = 200, body = Acknowledged)), tag = "sandboxes")]
 async fn post_events(
     State(api): State<Api>,
-    who: Caller,
+    who: WorkerOf,
     Path(id): Path<SandboxId>,
     JsonBytes(body): JsonBytes,
 ) -> ApiResult<Response> {
-    who.worker_of(&id)?;
     let posted: PostedEvents = parse(&body)?;
     let now = api.clock.now();
     match posted {
@@ -212,11 +211,10 @@ struct EventsQuery {
     responses((status = 200, body = EventPage)), tag = "sandboxes")]
 async fn get_events(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path(id): Path<SandboxId>,
     Query(query): Query<EventsQuery>,
 ) -> ApiResult<Answer<EventPage>> {
-    who.reader_of(&id)?;
     let invalid = |why| ApiError::invalid("validation_failed", why);
     for (field, value) in [("offset", query.offset), ("after", query.after), ("before", query.before)] {
         check::range(field, value, 0, i64::MAX - 1).map_err(invalid)?;
@@ -258,11 +256,10 @@ enum Direction {
     responses((status = 200, body = Trajectory)), tag = "sandboxes")]
 async fn get_trajectory(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path(id): Path<SandboxId>,
     Query(query): Query<TrajectoryQuery>,
 ) -> ApiResult<Answer<Trajectory>> {
-    who.reader_of(&id)?;
     let ask = TrajectoryAsk {
         limit: page::limit(query.limit, 100, TRAJECTORY_LIMIT_MAX)?,
         cursor: query.cursor,

@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::{Caller, Operator},
+    auth::{Operator, Viewer},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
@@ -45,8 +45,7 @@ pub fn routes() -> Routes {
 
 /// Show whether the Guardian runs and how well sandboxes do
 #[utoipa::path(get, path = "/api/v1/guardian/status", responses((status = 200, body = GuardianStatus)), tag = "guardian")]
-async fn status(State(api): State<Api>, who: Caller) -> ApiResult<Answer<GuardianStatus>> {
-    who.viewer()?;
+async fn status(State(api): State<Api>, _: Viewer) -> ApiResult<Answer<GuardianStatus>> {
     Ok(Answer(api.store.guardian_status(api.usual.policy.steering, &api.judge).await?))
 }
 
@@ -66,11 +65,10 @@ struct Findings {
     responses((status = 200, body = Page<GuardianFinding>)), tag = "guardian")]
 async fn findings(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(asked): Query<Findings>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<GuardianFinding>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let Findings { project_id, sandbox_id, task_id, kind, open } = asked;
     let filter = FindingFilter { project_id, sandbox_id, task_id, kind, open };
@@ -83,10 +81,9 @@ async fn findings(
     responses((status = 200, body = GuardianFinding)), tag = "guardian")]
 async fn finding(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<FindingId>,
 ) -> ApiResult<Answer<GuardianFinding>> {
-    who.viewer()?;
     Ok(Answer(api.store.finding_get(&id).await?))
 }
 
@@ -107,11 +104,10 @@ struct Interventions {
     responses((status = 200, body = Page<GuardianIntervention>)), tag = "guardian")]
 async fn interventions(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(asked): Query<Interventions>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<GuardianIntervention>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let Interventions { project_id, sandbox_id, task_id, mode, waiting } = asked;
     let filter = InterventionFilter { project_id, sandbox_id, task_id, mode, waiting };
@@ -124,10 +120,9 @@ async fn interventions(
     responses((status = 200, body = GuardianIntervention)), tag = "guardian")]
 async fn intervention(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<InterventionId>,
 ) -> ApiResult<Answer<GuardianIntervention>> {
-    who.viewer()?;
     Ok(Answer(api.store.intervention_get(&id).await?))
 }
 
@@ -173,11 +168,10 @@ async fn nudge(
     responses((status = 200, body = Page<GuardianJudgement>)), tag = "guardian")]
 async fn judgements(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SandboxId>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<GuardianJudgement>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.judgement_list(&id, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |judgement| judgement.id.to_string()))
@@ -210,10 +204,9 @@ async fn judge(
     responses((status = 200, body = SandboxSummary)), tag = "guardian")]
 async fn summarise(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SandboxId>,
 ) -> ApiResult<Answer<SandboxSummary>> {
-    who.viewer()?;
     let subject = api.store.guardian_subject(id.as_str()).await?;
     let trajectory = api.store.guardian_trajectory(&subject).await?;
     let open =

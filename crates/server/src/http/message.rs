@@ -1,11 +1,11 @@
 //! Messages to a worker: queued by people and Guardian, taken by the worker, answered for.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
 use axum::{
     Json as Answer,
-    extract::State,
-    http::{HeaderMap, Method, StatusCode},
+    extract::{FromRequestParts, State},
+    http::{HeaderMap, Method, StatusCode, request::Parts},
 };
 use omoi_protocol::{
     MessageId, MessageState, SandboxId,
@@ -17,10 +17,10 @@ use utoipa::IntoParams;
 
 use super::{
     Api, Watched,
-    auth::{Caller, Operator, Secret},
+    auth::{Caller, Operator, Secret, WorkerOf, admit, path_id},
     check,
     extract::{Json, Path, Query},
-    page,
+    page, parameters,
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
     session,
@@ -66,6 +66,18 @@ struct Taking {
     cursor: Option<MessageId>,
 }
 
+admit! {
+    /// A caller who may look at the messages of a sandbox, or who may take them. To take is to change, whatever the method is
+    /// called.
+    Taker: |who, parts| {
+        let id = path_id(parts).await;
+        match parameters::value(parts, "history").as_deref() {
+            Some("true") => who.reader_of(&id),
+            _ => who.worker_of(&id).and_then(|()| session::may_change(&parts.headers)),
+        }
+    };
+}
+
 /// Take messages, oldest first
 ///
 /// Handing out marks a message `delivered`. It is offered again until the worker reports it `injected`. As this changes
@@ -78,7 +90,7 @@ struct Taking {
     ), tag = "messages")]
 async fn take(
     State(api): State<Api>,
-    who: Caller,
+    _: Taker,
     method: Method,
     headers: HeaderMap,
     Path(id): Path<SandboxId>,
@@ -87,12 +99,8 @@ async fn take(
     let limit = page::limit(query.limit, 100, 500)?;
     check::range("wait", query.wait, 0, 600).map_err(|why| ApiError::invalid("validation_failed", why))?;
     if query.history == Some(true) {
-        who.reader_of(&id)?;
         return Ok(handed_out(api.store.message_list(&id, query.cursor, limit).await?));
     }
-    who.worker_of(&id)?;
-    // To take is to change, whatever the method is called.
-    session::may_change(&headers)?;
     if method == Method::HEAD {
         let detail = "messages are taken with GET; add history=true to look at them";
         return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail));
@@ -141,11 +149,10 @@ async fn ended(token: Option<&Watched>) {
     request_body = MessageReport, responses((status = 200, body = MessageHandedOut)), tag = "messages")]
 async fn report(
     State(api): State<Api>,
-    who: Caller,
+    who: WorkerOf,
     Path((id, message)): Path<(SandboxId, MessageId)>,
     Json(said): Json<MessageReport>,
 ) -> ApiResult<Answer<MessageHandedOut>> {
-    who.worker_of(&id)?;
     let reported = api.store.message_report(&id, &message, said.state).await;
     reported.map(|message| Answer(message.into())).map_err(|error| who.refused(error))
 }

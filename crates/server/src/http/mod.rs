@@ -14,6 +14,7 @@ mod gate;
 mod guess;
 pub(crate) mod listen;
 mod origin;
+mod parameters;
 pub(crate) mod request_id;
 mod token_watch;
 

@@ -18,7 +18,9 @@ use utoipa::{
 use utoipa_axum::router::OpenApiRouter;
 
 use super::{
-    NOUNS, health,
+    NOUNS,
+    auth::Stranger,
+    health,
     route::{Routes, routes},
     session,
 };
@@ -40,15 +42,20 @@ pub fn routes() -> Routes {
 
 /// Show this document
 #[utoipa::path(get, path = "/api/v1/openapi.json", responses((status = 200, body = serde_json::Value, content_type = "application/json")), tag = "health", security(()))]
-async fn document() -> Response {
+async fn document(_: Stranger) -> Response {
     static TEXT: OnceLock<String> = OnceLock::new();
     let text = TEXT.get_or_init(openapi_json).as_str();
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-pub fn openapi_json() -> String {
+/// All operations as their handlers describe them.
+pub fn described() -> Api {
     let document = health::routes().describe(OpenApiRouter::with_openapi(Document::openapi()));
-    let (_, mut api) = NOUNS.iter().fold(document, |all, noun| noun().describe(all)).split_for_parts();
+    NOUNS.iter().fold(document, |all, noun| noun().describe(all)).split_for_parts().1
+}
+
+pub fn openapi_json() -> String {
+    let mut api = described();
     let components = api.components.get_or_insert_default();
     components.schemas.insert("Problem".to_owned(), Problem::schema());
     let mut schemas = Vec::new();

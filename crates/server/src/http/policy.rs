@@ -11,7 +11,7 @@ use omoi_protocol::{
 
 use super::{
     Api,
-    auth::{Caller, Operator},
+    auth::{Operator, Viewer},
     extract::{Json, Path},
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
@@ -38,10 +38,9 @@ pub fn routes() -> Routes {
     responses((status = 200, body = GuardianPolicy)), tag = "policies")]
 async fn show(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<ProjectId>,
 ) -> ApiResult<Answer<GuardianPolicy>> {
-    who.viewer()?;
     let stored = api.store.policy_get(&id).await?;
     Ok(Answer(view(&api, id, stored)))
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Api,
-    auth::{Caller, Operator},
+    auth::{Operator, Viewer},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
@@ -26,10 +26,9 @@ pub fn routes() -> Routes {
 #[utoipa::path(get, path = "/api/v1/projects", params(Paging), responses((status = 200, body = Page<Project>)), tag = "projects")]
 async fn list(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Project>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.project_list(paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |project| project.id.to_string()))
@@ -49,12 +48,7 @@ async fn create(
 
 /// Show a project
 #[utoipa::path(get, path = "/api/v1/projects/{id}", params(("id" = ProjectId, Path)), responses((status = 200, body = Project)), tag = "projects")]
-async fn get_one(
-    State(api): State<Api>,
-    who: Caller,
-    Path(id): Path<ProjectId>,
-) -> ApiResult<Answer<Project>> {
-    who.viewer()?;
+async fn get_one(State(api): State<Api>, _: Viewer, Path(id): Path<ProjectId>) -> ApiResult<Answer<Project>> {
     Ok(Answer(api.store.project_get(&id).await?))
 }
 

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::Caller,
+    auth::{Viewer, Worker},
     extract::{Json, Query},
     page::{self, Paging},
     problem::ApiResult,
@@ -34,11 +34,10 @@ struct OfTask {
 #[utoipa::path(get, path = "/api/v1/results", params(OfTask, Paging), responses((status = 200, body = Page<TaskResult>)), tag = "results")]
 async fn list_results(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(of): Query<OfTask>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<TaskResult>>> {
-    who.viewer()?;
     let found = api.store.result_list(&of.task_id, paging.cursor()?, paging.limit()?).await?;
     Ok(page::portion(found, |result| result.id.to_string()))
 }
@@ -49,7 +48,7 @@ async fn list_results(
 #[utoipa::path(post, path = "/api/v1/results", request_body = NewResult, responses((status = 201, body = TaskResult)), tag = "results")]
 async fn hand_in(
     State(api): State<Api>,
-    who: Caller,
+    who: Worker,
     Json(new): Json<NewResult>,
 ) -> ApiResult<(StatusCode, Answer<TaskResult>)> {
     let stored = api.store.result_create(who.sandbox_or_operator()?, new).await;

@@ -18,7 +18,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::{Caller, Operator},
+    auth::{Operator, ReaderOf, SandboxItself, Viewer, WorkerOf},
     extract::{Json, Path, Query},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
@@ -62,11 +62,10 @@ struct Filter {
 #[utoipa::path(get, path = "/api/v1/sandboxes", params(Filter, Paging), responses((status = 200, body = Page<Sandbox>)), tag = "sandboxes")]
 async fn list(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(filter): Query<Filter>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<Sandbox>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let filter = SandboxFilter {
         status: filter.status,
@@ -113,17 +112,15 @@ async fn order(
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}", params(("id" = SandboxId, Path)), responses((status = 200, body = Sandbox)), tag = "sandboxes")]
 async fn get_one(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path(id): Path<SandboxId>,
 ) -> ApiResult<Answer<Sandbox>> {
-    who.reader_of(&id)?;
     Ok(Answer(api.store.sandbox_get(&id).await?))
 }
 
 /// Show the task that a sandbox holds or held
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/task", params(("id" = SandboxId, Path)), responses((status = 200, body = Task)), tag = "sandboxes")]
-async fn get_task(State(api): State<Api>, who: Caller, Path(id): Path<SandboxId>) -> ApiResult<Answer<Task>> {
-    who.reader_of(&id)?;
+async fn get_task(State(api): State<Api>, _: ReaderOf, Path(id): Path<SandboxId>) -> ApiResult<Answer<Task>> {
     Ok(Answer(api.store.sandbox_task(&id).await?))
 }
 
@@ -132,10 +129,9 @@ async fn get_task(State(api): State<Api>, who: Caller, Path(id): Path<SandboxId>
     responses((status = 200, body = Diff)), tag = "sandboxes")]
 async fn get_diff(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path((id, event)): Path<(SandboxId, EventId)>,
 ) -> ApiResult<Answer<Diff>> {
-    who.reader_of(&id)?;
     Ok(Answer(api.store.diff_get(&id, event).await?))
 }
 
@@ -144,10 +140,9 @@ async fn get_diff(
     responses((status = 200, body = Transcript)), tag = "sandboxes")]
 async fn get_transcript(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path(id): Path<SandboxId>,
 ) -> ApiResult<Answer<Transcript>> {
-    who.reader_of(&id)?;
     Ok(Answer(api.store.transcript_get(&id).await?))
 }
 
@@ -159,11 +154,10 @@ async fn get_transcript(
     responses((status = 200, body = TranscriptReceived)), tag = "sandboxes")]
 async fn append_transcript(
     State(api): State<Api>,
-    who: Caller,
+    _: SandboxItself,
     Path(id): Path<SandboxId>,
     Json(part): Json<TranscriptPart>,
 ) -> ApiResult<Answer<TranscriptReceived>> {
-    who.sandbox_itself(&id)?;
     let data = STANDARD.decode(&part.data_b64).map_err(|error| {
         ApiError::invalid("validation_failed", format!("data_b64 is no base64 with padding: {error}"))
     })?;
@@ -188,11 +182,10 @@ struct Tail {
     responses((status = 200, body = String, content_type = "text/plain")), tag = "sandboxes")]
 async fn get_logs(
     State(api): State<Api>,
-    who: Caller,
+    _: ReaderOf,
     Path(id): Path<SandboxId>,
     Query(query): Query<Tail>,
 ) -> ApiResult<String> {
-    who.reader_of(&id)?;
     let limit = page::limit(query.tail, 100, 500)?;
     let ask = EventAsk { limit, offset: 0, event_type: None, after: None, before: None };
     let events = api.store.event_page(&id, ask).await?.events;
@@ -281,10 +274,9 @@ async fn prune(State(api): State<Api>, who: Operator, Json(ask): Json<Prune>) ->
     responses((status = 200, body = TaskCompleted)), tag = "sandboxes")]
 async fn task_complete(
     State(api): State<Api>,
-    who: Caller,
+    who: WorkerOf,
     Path(id): Path<SandboxId>,
     Json(said): Json<TaskComplete>,
 ) -> ApiResult<Answer<TaskCompleted>> {
-    who.worker_of(&id)?;
     api.store.task_complete(&id, said).await.map(Answer).map_err(|error| who.refused(error))
 }

@@ -16,8 +16,8 @@ use omoi_protocol::{
 
 use super::{
     Api,
-    auth::{Caller, Secret},
-    extract, origin,
+    auth::{Secret, Viewer},
+    extract, origin, parameters,
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
 };
@@ -66,8 +66,7 @@ pub fn may_change(headers: &HeaderMap) -> ApiResult<()> {
 
 /// Show who is signed in
 #[utoipa::path(get, path = "/api/v1/session", responses((status = 200, body = Session)), tag = "sessions")]
-async fn show(who: Caller) -> ApiResult<Answer<Session>> {
-    who.viewer()?;
+async fn show(who: Viewer) -> ApiResult<Answer<Session>> {
     match who.bearer() {
         Bearer::Operator { name, role, expires_at, .. } => Ok(Answer(view(name, *role, *expires_at))),
         Bearer::Sandbox { .. } => Err(not_an_operator()),
@@ -153,6 +152,7 @@ impl FromRequestParts<Api> for Visit {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
+        parameters::check(parts)?;
         let says = |name: HeaderName, word: &str| {
             let value = parts.headers.get(name).and_then(|value| value.to_str().ok());
             value.is_some_and(|value| value.starts_with(word))

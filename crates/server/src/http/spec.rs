@@ -19,7 +19,7 @@ use utoipa::IntoParams;
 
 use super::{
     Api,
-    auth::{Caller, Operator},
+    auth::{Operator, Viewer},
     check::Valid,
     extract::{Json, Path, Query},
     page::{self, Paging},
@@ -70,11 +70,10 @@ struct Filter {
 #[utoipa::path(get, path = "/api/v1/specs", params(Filter, Paging), responses((status = 200, body = Page<SpecSummary>)), tag = "specs")]
 async fn list(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Query(filter): Query<Filter>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<SpecSummary>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let Filter { project_id, status, archived } = filter;
     let filter = SpecFilter { project_id, status, archived: Some(archived) };
@@ -94,12 +93,7 @@ async fn create(
 
 /// Show a spec, with where each phase stands and what its tasks have become
 #[utoipa::path(get, path = "/api/v1/specs/{id}", params(("id" = SpecId, Path)), responses((status = 200, body = SpecDetail)), tag = "specs")]
-async fn get_one(
-    State(api): State<Api>,
-    who: Caller,
-    Path(id): Path<SpecId>,
-) -> ApiResult<Answer<SpecDetail>> {
-    who.viewer()?;
+async fn get_one(State(api): State<Api>, _: Viewer, Path(id): Path<SpecId>) -> ApiResult<Answer<SpecDetail>> {
     Ok(Answer(api.store.spec_get(&id).await?))
 }
 
@@ -177,10 +171,9 @@ async fn request_changes(
 #[utoipa::path(get, path = "/api/v1/specs/{id}/phases", params(("id" = SpecId, Path)), responses((status = 200, body = Vec<PhaseAttempt>)), tag = "specs")]
 async fn phases(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SpecId>,
 ) -> ApiResult<Answer<Vec<PhaseAttempt>>> {
-    who.viewer()?;
     Ok(Answer(api.store.spec_phase_list(&id).await?))
 }
 
@@ -196,11 +189,10 @@ struct Which {
     responses((status = 200, body = PhaseDetail)), tag = "specs")]
 async fn phase(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path((id, phase)): Path<(SpecId, SpecPhase)>,
     Query(Which { attempt }): Query<Which>,
 ) -> ApiResult<Answer<PhaseDetail>> {
-    who.viewer()?;
     Ok(Answer(api.store.spec_phase_get(&id, phase, attempt).await?))
 }
 
@@ -225,10 +217,9 @@ async fn edit_phase(
 #[utoipa::path(get, path = "/api/v1/specs/{id}/phase-data", params(("id" = SpecId, Path)), responses((status = 200, body = PhaseData)), tag = "specs")]
 async fn phase_data(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SpecId>,
 ) -> ApiResult<Answer<PhaseData>> {
-    who.viewer()?;
     Ok(Answer(api.store.spec_phase_data(&id).await?))
 }
 
@@ -236,21 +227,15 @@ async fn phase_data(
 #[utoipa::path(get, path = "/api/v1/specs/{id}/coverage", params(("id" = SpecId, Path)), responses((status = 200, body = SpecCoverage)), tag = "specs")]
 async fn coverage(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SpecId>,
 ) -> ApiResult<Answer<SpecCoverage>> {
-    who.viewer()?;
     Ok(Answer(api.store.spec_coverage(&id).await?))
 }
 
 /// Show the branch that holds the work of all tasks, with what conflicts
 #[utoipa::path(get, path = "/api/v1/specs/{id}/branch", params(("id" = SpecId, Path)), responses((status = 200, body = SpecBranch)), tag = "specs")]
-async fn branch(
-    State(api): State<Api>,
-    who: Caller,
-    Path(id): Path<SpecId>,
-) -> ApiResult<Answer<SpecBranch>> {
-    who.viewer()?;
+async fn branch(State(api): State<Api>, _: Viewer, Path(id): Path<SpecId>) -> ApiResult<Answer<SpecBranch>> {
     Ok(Answer(api.store.spec_branch_get(&id).await?))
 }
 
@@ -270,10 +255,9 @@ async fn make_branch(
 #[utoipa::path(get, path = "/api/v1/specs/{id}/duplicates", params(("id" = SpecId, Path)), responses((status = 200, body = Vec<SpecDuplicate>)), tag = "specs")]
 async fn duplicates(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SpecId>,
 ) -> ApiResult<Answer<Vec<SpecDuplicate>>> {
-    who.viewer()?;
     Ok(Answer(api.store.spec_duplicates(&id).await?))
 }
 
@@ -293,12 +277,7 @@ async fn decide_duplicate(
 
 /// Show which phases of a project's specs wait for a person
 #[utoipa::path(get, path = "/api/v1/projects/{id}/spec-gates", params(("id" = ProjectId, Path)), responses((status = 200, body = SpecGates)), tag = "specs")]
-async fn gates(
-    State(api): State<Api>,
-    who: Caller,
-    Path(id): Path<ProjectId>,
-) -> ApiResult<Answer<SpecGates>> {
-    who.viewer()?;
+async fn gates(State(api): State<Api>, _: Viewer, Path(id): Path<ProjectId>) -> ApiResult<Answer<SpecGates>> {
     Ok(Answer(api.store.project_gates(&id).await?))
 }
 
@@ -329,11 +308,10 @@ struct Laid {
 #[utoipa::path(get, path = "/api/v1/specs/{id}/export", params(("id" = SpecId, Path), Laid), responses((status = 200, body = SpecFiles)), tag = "specs")]
 async fn export(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SpecId>,
     Query(Laid { layout }): Query<Laid>,
 ) -> ApiResult<Answer<SpecFiles>> {
-    who.viewer()?;
     let spec = api.store.spec_export(&id).await?;
     let name = exchange::slug(&spec.title);
     let in_folder = |layout: Layout| {
@@ -405,11 +383,10 @@ fn judged(
 #[utoipa::path(get, path = "/api/v1/specs/{id}/versions", params(("id" = SpecId, Path), Paging), responses((status = 200, body = Page<SpecVersion>)), tag = "specs")]
 async fn versions(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SpecId>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<SpecVersion>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.spec_versions(&id, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |version| version.version.to_string()))
@@ -419,11 +396,10 @@ async fn versions(
 #[utoipa::path(get, path = "/api/v1/specs/{id}/events", params(("id" = SpecId, Path), Paging), responses((status = 200, body = Page<SpecEvent>)), tag = "specs")]
 async fn events(
     State(api): State<Api>,
-    who: Caller,
+    _: Viewer,
     Path(id): Path<SpecId>,
     Query(paging): Query<Paging>,
 ) -> ApiResult<Answer<Page<SpecEvent>>> {
-    who.viewer()?;
     let limit = paging.limit()?;
     let rows = api.store.spec_events(&id, paging.cursor()?, limit + 1).await?;
     Ok(page::cut(rows, limit, |event| event.position.to_string()))

@@ -27,6 +27,7 @@ const COLUMNS: &str = "id, task_id, project_id, agent_id, provider, status, stag
                        branch_name, labels, created_at, started_at, ended_at, last_heartbeat_at, end_reason, place, \
                        base_commit, isolation, kept, place_error, rescue_tries, rescue_error, place_due_at, \
                        disk_bytes, judged, \
+                       (SELECT e.seq FROM events e WHERE e.entity_id = sandboxes.id AND e.seq IS NOT NULL ORDER BY e.seq DESC LIMIT 1) AS events, \
                        (SELECT m.spent FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS spent, \
                        (SELECT m.reported FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS reported, \
                        (SELECT m.reported_counted FROM spend m WHERE m.level = 'attempt' AND m.entity_id = sandboxes.id) AS reported_counted, \
@@ -212,6 +213,7 @@ pub(super) async fn insert(
         kept: None,
         place_error: None,
         rescue: None,
+        event_count: 0,
         cost_usd: 0.0,
         reported_cost: None,
         verdict: None,
@@ -466,6 +468,7 @@ fn read(row: &Row) -> Result<Sandbox, Error> {
         kept: json_opt(row, "kept")?,
         place_error: row.get("place_error")?,
         rescue: rescue(row)?,
+        event_count: row.get::<Option<i64>>("events")?.unwrap_or(0),
         cost_usd: Usd::from_nanos(row.get::<Option<i64>>("spent")?.unwrap_or(0)).as_f64(),
         reported_cost: reported_cost::read(row)?,
         verdict: health::verdict(row.get("heaviest")?),

@@ -41,6 +41,7 @@ mod model_budget;
 mod model_gateway;
 mod model_trouble;
 mod monitor;
+mod operation;
 mod own_door;
 mod project;
 mod proof;

@@ -411,7 +411,7 @@ on_both! {
         let causes: Vec<&str> = versions["items"].as_array().unwrap().iter().map(|one| one["cause"].as_str().unwrap()).collect();
         assert_eq!(causes, ["phase_passed", "executed", "updated", "created"]);
         assert_eq!(versions["items"][0]["snapshot"]["phases"][0]["state"], "passed");
-        let list = app.get(&format!("/api/v1/specs?project={}", play.project)).await.expect(200);
+        let list = app.get(&format!("/api/v1/specs?project_id={}", play.project)).await.expect(200);
         assert_eq!((list["items"].as_array().unwrap().len(), &list["items"][0]["id"]), (1, &json!(play.id)));
     }
 }

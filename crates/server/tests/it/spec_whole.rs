@@ -235,7 +235,7 @@ on_both! {
     async fn lists_tell_score_and_cost_and_leave_out_what_is_archived(app: App) {
         let play = Play::new(&app, json!({ "gates": ["explore"] })).await;
         let list = async |query: &str| {
-            let page = app.get(&format!("/api/v1/specs?project={}{query}", play.project)).await.expect(200);
+            let page = app.get(&format!("/api/v1/specs?project_id={}{query}", play.project)).await.expect(200);
             page["items"].as_array().unwrap().clone()
         };
         let row = list("").await.remove(0);

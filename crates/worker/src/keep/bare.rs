@@ -124,6 +124,29 @@ impl Bare {
         Ok(present)
     }
 
+    /// The sizes of those of `blobs` that are here.
+    pub async fn sizes(&self, blobs: &BTreeSet<&str>) -> Result<BTreeMap<String, u64>, Error> {
+        let feed = async |feed: &mut Feed| {
+            for blob in blobs {
+                feed.write_all(format!("{blob}\n").as_bytes()).await?;
+            }
+            Ok(())
+        };
+        let args = ["cat-file", "--buffer", "--batch-check=%(objectname) %(objecttype) %(objectsize)"];
+        let said = match self.git.feed(&args, feed).await {
+            Ok(said) => said,
+            // One that is broken ends the answer for all.
+            Err(git::Error::Failed { .. }) => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let size = |line: &str| {
+            let (id, rest) = line.split_once(' ')?;
+            Some((id.to_owned(), rest.strip_prefix("blob ")?.parse().ok()?))
+        };
+        Ok(said.lines().filter_map(size).collect())
+    }
+
     /// Whether the commit is here with everything that it is made of, up to commits that are `known`.
     pub async fn is_whole(&self, commit: &str, known: &[String]) -> Result<bool, Error> {
         let mut args = vec!["rev-list", "--objects", "--quiet", commit, "--not"];

@@ -14,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 use super::{
     Error,
     bare::Bare,
-    tree::{Files, Kind, show},
+    tree::{self, Files, Kind, show},
 };
 use crate::{git::Feed, report::now};
 
@@ -39,16 +39,16 @@ impl Import<'_> {
         let feed = async |feed: &mut Feed| {
             self.head(feed).await?;
             for (path, kind) in files {
+                let mode = kind.mode();
                 match kind {
-                    Kind::File { executable } => {
-                        let mode = if *executable { "100755" } else { "100644" };
-                        file(feed, workspace, path, mode, notes).await?;
-                    }
-                    Kind::Symlink => link(feed, workspace, path, notes).await?,
-                    Kind::Gitlink { commit } => {
-                        feed.write_all(format!("M 160000 {commit} ").as_bytes()).await?;
+                    Kind::File { known: Some(id), .. }
+                    | Kind::Symlink { known: Some(id) }
+                    | Kind::Gitlink { commit: id } => {
+                        feed.write_all(format!("M {mode} {id} ").as_bytes()).await?;
                         feed.write_all(&[quoted(path), b"\n".to_vec()].concat()).await?;
                     }
+                    Kind::File { known: None, .. } => file(feed, workspace, path, mode, notes).await?,
+                    Kind::Symlink { known: None } => link(feed, workspace, path, notes).await?,
                 }
             }
             feed.write_all(b"done\n").await
@@ -115,7 +115,7 @@ async fn link(feed: &mut Feed, workspace: &Path, path: &[u8], notes: &mut Vec<St
     match std::fs::read_link(workspace.join(OsStr::from_bytes(path))) {
         Ok(target) => {
             let target = target.as_os_str().as_bytes();
-            entry(feed, "120000", path, target.len() as u64).await?;
+            entry(feed, tree::MODE_SYMLINK, path, target.len() as u64).await?;
             feed.write_all(&[target, b"\n"].concat()).await
         }
         Err(error) => {
@@ -131,7 +131,8 @@ async fn entry(feed: &mut Feed, mode: &str, path: &[u8], length: u64) -> io::Res
     feed.write_all(format!("\ndata {length}\n").as_bytes()).await
 }
 
-fn open(path: &Path) -> io::Result<(File, u64)> {
+/// An ordinary file, through no link, and its length.
+pub fn open(path: &Path) -> io::Result<(File, u64)> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let meta = file.metadata()?;

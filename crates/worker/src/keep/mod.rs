@@ -6,6 +6,7 @@
 //! on its disk.
 
 mod bare;
+mod blob;
 mod import;
 mod objects;
 mod refs;
@@ -106,14 +107,25 @@ impl<'a> Keep<'a> {
         };
         let parent = head.or_else(|| base.clone());
         let name = format!("refs/preserved/{}", self.launch.sandbox_id);
-        let files = tree::list(&bare, &self.workspace, parent.as_deref(), &mut notes).await?;
-        let import = Import { name: &name, parent: parent.as_deref(), others: &others };
-        let made = import.run(&bare, &self.workspace, &files, &mut notes).await?;
+        let listed = tree::list(&bare, &self.workspace, parent.as_deref(), &mut notes).await?;
         let commit = match &parent {
-            Some(parent) if others.is_empty() && bare.is_same_tree(parent, &made).await? => parent.clone(),
-            _ => made,
+            // There is nothing to write.
+            Some(parent) if others.is_empty() && listed.is_parent => parent.clone(),
+            _ => {
+                let import = Import { name: &name, parent: parent.as_deref(), others: &others };
+                let made = import.run(&bare, &self.workspace, &listed.files, &mut notes).await?;
+                match &parent {
+                    Some(parent) if others.is_empty() && bare.is_same_tree(parent, &made).await? => {
+                        parent.clone()
+                    }
+                    _ => made,
+                }
+            }
         };
-        let files = bare.count_changes(base.as_deref(), &commit).await?;
+        let files = match &base {
+            Some(base) if *base == commit => 0,
+            _ => bare.count_changes(base.as_deref(), &commit).await?,
+        };
         let is_outside = base.as_ref() == Some(&commit) || outside.values().any(|tip| *tip == commit);
         let ref_name = if is_outside {
             outside.into_iter().find(|(_, tip)| *tip == commit).map(|(name, _)| name)

@@ -11,44 +11,86 @@ use std::{
 
 use tokio::io::AsyncWriteExt;
 
-use super::{Error, bare::Bare};
+use super::{Error, bare::Bare, blob};
 use crate::git::{self, Git, is_real_dir};
 
 /// More than any work tree has; beyond it somebody fills the disk with names.
 const FILES_MAX: usize = 2_000_000;
-const MODE_LINK: &str = "160000";
+const MODE_FILE: &str = "100644";
+const MODE_PROGRAM: &str = "100755";
+pub const MODE_SYMLINK: &str = "120000";
+const MODE_GITLINK: &str = "160000";
 
 /// What stands under a path. Paths are relative to the workspace, in bytes as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     File {
         executable: bool,
+        /// The blob that Git has of it already.
+        known: Option<String>,
     },
-    Symlink,
+    Symlink {
+        /// The blob that Git has of its target already.
+        known: Option<String>,
+    },
     /// A commit of another repository, whose files are not here.
-    Gitlink {
-        commit: String,
-    },
+    Gitlink { commit: String },
+}
+
+impl Kind {
+    /// As a tree of Git has it.
+    pub fn mode(&self) -> &'static str {
+        match self {
+            Self::File { executable: true, .. } => MODE_PROGRAM,
+            Self::File { executable: false, .. } => MODE_FILE,
+            Self::Symlink { .. } => MODE_SYMLINK,
+            Self::Gitlink { .. } => MODE_GITLINK,
+        }
+    }
+
+    /// Whether it is what a tree has under this mode and id.
+    fn is(&self, mode: &str, id: &str) -> bool {
+        let known = match self {
+            Self::File { known, .. } | Self::Symlink { known } => known.as_deref(),
+            Self::Gitlink { commit } => Some(commit.as_str()),
+        };
+        self.mode() == mode && known == Some(id)
+    }
 }
 
 pub type Files = BTreeMap<Vec<u8>, Kind>;
+
+/// What a workspace holds.
+pub struct Listed {
+    pub files: Files,
+    /// Whether it is exactly what the parent holds.
+    pub is_parent: bool,
+}
 
 pub async fn list(
     bare: &Bare,
     workspace: &Path,
     parent: Option<&str>,
     notes: &mut Vec<String>,
-) -> Result<Files, Error> {
+) -> Result<Listed, Error> {
     let git = bare.looking_at(workspace);
     if let Some(parent) = parent {
         git.run(&["read-tree", parent]).await?;
     }
     let tracked = git.bytes(&["ls-files", "-z", "--stage"]).await?;
+    let tracked: Vec<_> = parts(&tracked).filter_map(staged).collect();
+    let blobs = tracked.iter().filter(|(mode, ..)| *mode != MODE_GITLINK).map(|(_, id, _)| *id).collect();
+    let sizes = bare.sizes(&blobs).await?;
     let mut files = Files::new();
-    for entry in parts(&tracked) {
-        let Some((mode, id, path)) = staged(entry) else { continue };
-        if mode != MODE_LINK {
+    for &(mode, id, path) in &tracked {
+        if mode != MODE_GITLINK {
             add(workspace, path, &mut files, notes);
+            // Only what is listed is read: it lies behind no link.
+            if let (Some(size), Some(Kind::File { known, .. } | Kind::Symlink { known })) =
+                (sizes.get(id), files.get_mut(path))
+            {
+                *known = blob::holds(workspace, path, id, *size).then(|| id.to_owned());
+            }
         } else if !has_entries(&workspace.join(OsStr::from_bytes(path))) {
             files.insert(path.to_owned(), Kind::Gitlink { commit: id.to_owned() });
         }
@@ -75,7 +117,10 @@ pub async fn list(
             ));
         }
     }
-    Ok(files)
+    let is_same =
+        |&(mode, id, path): &(&str, &str, &[u8])| files.get(path).is_some_and(|kind| kind.is(mode, id));
+    let is_parent = parent.is_some() && files.len() == tracked.len() && tracked.iter().all(is_same);
+    Ok(Listed { files, is_parent })
 }
 
 fn parts(output: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -104,9 +149,10 @@ fn add(workspace: &Path, path: &[u8], files: &mut Files, notes: &mut Vec<String>
     if files.len() >= FILES_MAX {
         notes.push(format!("{} is not kept: there are too many files", show(path)));
     } else if meta.is_file() {
-        files.insert(path.to_owned(), Kind::File { executable: meta.permissions().mode() & 0o100 != 0 });
+        let executable = meta.permissions().mode() & 0o100 != 0;
+        files.insert(path.to_owned(), Kind::File { executable, known: None });
     } else if meta.is_symlink() {
-        files.insert(path.to_owned(), Kind::Symlink);
+        files.insert(path.to_owned(), Kind::Symlink { known: None });
     } else if !meta.is_dir() {
         notes.push(format!("{} is not kept: it is neither a file nor a link", show(path)));
     }

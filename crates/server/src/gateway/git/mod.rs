@@ -66,6 +66,7 @@ impl std::ops::Deref for Door {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Service {
     service: Option<String>,
 }
@@ -74,11 +75,12 @@ struct Service {
 async fn info_refs(
     State(door): State<Door>,
     Path(repository): Path<String>,
-    Query(Service { service }): Query<Service>,
     request: Request,
 ) -> Result<Response, Refused> {
     let (parts, _) = request.into_parts();
     let visit = Visit::admit(&door.api, &parts, &repository).await?;
+    let Query(Service { service }) = Query::try_from_uri(&parts.uri)
+        .map_err(|bad| Refused::new(StatusCode::UNPROCESSABLE_ENTITY, bad.body_text()))?;
     let _turn = door.turn(&visit).await?;
     let mirror = door.ready(&visit).await?;
     let (service, call) = match service.as_deref() {

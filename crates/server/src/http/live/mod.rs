@@ -22,8 +22,9 @@ use utoipa::IntoParams;
 
 use super::{
     Api, Watched,
-    auth::{Caller, Secret},
+    auth::{self, Caller, Secret},
     extract::Query,
+    parameters,
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
     session,
@@ -51,13 +52,6 @@ struct LiveQuery {
     /// The last position that was seen; absent: from now on.
     #[param(minimum = 0)]
     since: Option<i64>,
-}
-
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-struct Named {
-    /// For pages of the earlier system, whose WebSocket cannot send a header.
-    token: Option<String>,
 }
 
 fn filter(query: &LiveQuery) -> ApiResult<Filter> {
@@ -91,11 +85,10 @@ fn seat(api: &Api) -> ApiResult<OwnedSemaphorePermit> {
     responses((status = 200, body = LiveEvent, content_type = "text/event-stream")), tag = "live")]
 async fn stream_events(
     State(api): State<Api>,
-    who: Caller,
+    _: auth::Viewer,
     headers: HeaderMap,
     Query(query): Query<LiveQuery>,
 ) -> ApiResult<Response> {
-    who.viewer()?;
     let resumed = match headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default()) {
         Some(id) => Some(
             id.parse().map_err(|_| ApiError::invalid("position_unknown", "Last-Event-ID is a position"))?,
@@ -131,15 +124,12 @@ async fn stream_events(
 ///
 /// Text frames, one event each. `{"type":"ping","position":N}` says how far the stream has come: the first frame is one, and says
 /// where the stream begins. `{"type":"subscribe", …}` changes the filters.
-#[utoipa::path(get, path = "/api/v1/ws/events", params(LiveQuery, Named), responses((status = 101)), tag = "live")]
-async fn ws_events(
-    State(api): State<Api>,
-    Query(query): Query<LiveQuery>,
-    Query(named): Query<Named>,
-    request: Request,
-) -> ApiResult<Response> {
+#[utoipa::path(get, path = "/api/v1/ws/events", params(LiveQuery,
+        ("token" = Option<String>, Query, description = "For pages of the earlier system, whose WebSocket cannot send a header.")),
+    responses((status = 101)), tag = "live")]
+async fn ws_events(State(api): State<Api>, request: Request) -> ApiResult<Response> {
     let (mut parts, _) = request.into_parts();
-    let named = named.token.map(Secret::Token);
+    let named = parameters::value(&parts, "token").map(Secret::Token);
     let secret = if parts.headers.contains_key(header::AUTHORIZATION) {
         Secret::of(&parts.headers).or(named)
     } else {
@@ -148,19 +138,23 @@ async fn ws_events(
     if let Some(Secret::Session(_)) = secret {
         session::from_own_page(&parts)?;
     }
-    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &api)
-        .await
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &api).await;
+    let entered = api.enter(&parts.extensions, secret.clone()).await;
+    if let Err(refused) = entered.and_then(|bearer| Caller::new(bearer).viewer().map(|_| ())) {
+        return match upgrade {
+            // A browser shows its page nothing of a handshake that is refused.
+            Ok(upgrade) if refused.blames_the_token() => {
+                Ok(upgrade.on_upgrade(async move |socket| turn_away(socket, refused.detail()).await))
+            }
+            Ok(_) | Err(_) => Err(refused),
+        };
+    }
+    parameters::check(&parts)?;
+    let Query(query) = Query::<LiveQuery>::from_request_parts(&mut parts, &api).await?;
+    let upgrade = upgrade
         .map_err(|bad| ApiError::new(StatusCode::BAD_REQUEST, "not_a_websocket", bad.body_text()))?
         .max_message_size(SAID_BYTES_MAX)
         .max_frame_size(SAID_BYTES_MAX);
-    let entered = api.enter(&parts.extensions, secret.clone()).await;
-    match entered.and_then(|bearer| Caller::new(bearer).viewer().map(|_| ())) {
-        Ok(()) => {}
-        Err(refused) if refused.blames_the_token() => {
-            return Ok(upgrade.on_upgrade(async move |socket| turn_away(socket, refused.detail()).await));
-        }
-        Err(passing) => return Err(passing),
-    }
     let filter = filter(&query)?;
     let seat = seat(&api)?;
     let viewer = viewer(&api, query.since).await?;
