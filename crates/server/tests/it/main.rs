@@ -45,6 +45,7 @@ mod project;
 mod proof;
 mod prune;
 mod rescue;
+mod reserved;
 mod restart;
 mod result;
 mod schema;
