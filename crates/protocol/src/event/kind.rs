@@ -19,7 +19,9 @@ use super::{
     },
     payload::events,
 };
-use crate::{BudgetLevel, CallState, FailureKind, ProviderKind, SpecPhase, Vendor, Verification};
+use crate::{
+    BudgetLevel, CallState, FailureKind, ModelFailure, ProviderKind, SpecPhase, Vendor, Verification,
+};
 
 events! {
     // The sandbox and its worker. Endings are reported by the system, since a worker may be unable to.
@@ -92,7 +94,7 @@ events! {
     ModelCall = "model.call" {
         call_id: String, vendor: Vendor, model: String, state: CallState, status_code: u64, stop_reason: String,
         input_tokens: u64, output_tokens: u64, cache_read_tokens: u64, cache_write_tokens: u64, cost_usd: Decimal,
-        estimated: bool, duration_ms: u64,
+        estimated: bool, duration_ms: u64, failure: ModelFailure, advice: String,
     }
     /// A model call was refused, because this budget is used up. Told once for each limit.
     BudgetExceeded = "budget.exceeded" { level: BudgetLevel, limit_usd: Decimal, spent_usd: Decimal }
