@@ -40,6 +40,7 @@ mod model_bounds;
 mod model_budget;
 mod model_failure;
 mod model_gateway;
+mod model_key;
 mod model_trouble;
 mod monitor;
 mod own_door;
