@@ -41,6 +41,8 @@ impl Inside {
             config.database.url = DatabaseUrl::Postgres(url.to_owned().into());
         }
         config.dispatch.max_live = u32::try_from(MANY)?;
+        // It needs no key.
+        config.worker.model = "scripted/nothing".to_owned();
         let clock = Clock::Real;
         let store = Store::open(&config, clock.clone(), Box::new(|_| {})).await?;
         let project = json!({ "name": "inside", "repository_url": "/nowhere", "max_concurrent": MANY });
@@ -91,6 +93,7 @@ impl Inside {
         Ok(match self.store.task_dispatch_next().await? {
             Some(Dispatched::Ordered(id)) => Some(id),
             Some(Dispatched::Refused(id, why)) => anyhow::bail!("task {id}: {why}"),
+            Some(Dispatched::WithoutKey(id, missing)) => anyhow::bail!("task {id}: {missing}"),
             None => None,
         })
     }

@@ -16,6 +16,7 @@ pub mod id;
 pub mod launch;
 pub mod live;
 pub mod message;
+pub mod model;
 pub mod monitor;
 pub mod outcome;
 pub mod page;

@@ -76,6 +76,8 @@ words! {
         /// It asks for what only an attached agent can do.
         Capabilities = "capabilities",
         NoRepository = "no_repository",
+        /// Its model belongs to a vendor whose key the server does not have.
+        ModelKey = "model_key",
         /// Somebody has to start it.
         NotAutonomous = "not_autonomous",
         /// What its last attempt left is being kept.
@@ -397,6 +399,27 @@ words! {
     }
     /// Whose model API a call speaks.
     Vendor, "vendor" { Anthropic = "anthropic", Openai = "openai" }
+
+    /// How the API of a model refuses a call.
+    ModelFailure, "model failure" {
+        /// It does not accept the server's key.
+        KeyInvalid = "key_invalid",
+        /// The key's account has no credit, or has used up its quota.
+        NoCredit = "no_credit",
+        RateLimited = "rate_limited",
+        /// It does not have the model, or not for this key.
+        ModelNotFound = "model_not_found",
+        /// The key, the account or the region may not do this.
+        NotAllowed = "not_allowed",
+        Overloaded = "overloaded",
+        ContextTooLong = "context_too_long",
+        /// The content is against its policy.
+        ContentRefused = "content_refused",
+        /// Something else is wrong with the request.
+        InvalidRequest = "invalid_request",
+        /// Something is wrong with the API itself.
+        Unavailable = "unavailable",
+    }
 
     CallState, "call state" {
         /// Under way.

@@ -119,6 +119,7 @@ impl Server {
             let parts = parts(&config, clock, store.clone(), mirrors, doors, wakes.places.clone())?;
             if parts.node.is_keeper() {
                 store.place_adopt(parts.node.name()).await?;
+                store.task_keys_changed().await?;
             }
             Loops::new(config, parts, &bus, &usual, calls, tracker.clone()).start(&tracker, &stop);
         }

@@ -70,9 +70,10 @@ impl Story {
         match event.payload() {
             Payload::ModelCall(data) => {
                 self.known.micro_usd += cost(event.event_data.get()).unwrap_or(0);
-                let refused = data.state == Some(CallState::Broken);
+                let refused = data.state == Some(CallState::Broken) || data.failure.is_some();
                 let status = data.status_code.map(|code| format!(" with {code}")).unwrap_or_default();
-                let told = refused.then(|| self.bad(&format!("a model call failed{status}")));
+                let advice = data.advice.as_deref().map(|advice| format!(": {advice}")).unwrap_or_default();
+                let told = refused.then(|| self.bad(&format!("a model call failed{status}{advice}")));
                 told.into_iter().chain(self.cost_so_far()).collect()
             }
             payload => self.step(payload),
@@ -492,6 +493,10 @@ mod tests {
         let (lines, known) = told(&[
             ("agent.stream_error", again),
             ("model.call", json!({ "state": "broken", "status_code": 529 })),
+            (
+                "model.call",
+                json!({ "state": "done", "status_code": 401, "failure": "key_invalid", "advice": "set the key" }),
+            ),
             call(0.004),
             call(0.007),
             call(0.001),
@@ -501,6 +506,7 @@ mod tests {
             [
                 "  ↻ asks the model again in 4s, attempt 2 of 10: overloaded",
                 "  ✗ a model call failed with 529",
+                "  ✗ a model call failed with 401: set the key",
                 "  $0.011000 so far",
             ]
         );

@@ -223,6 +223,26 @@ fn a_project_is_found_again_and_its_checked_out_branch_is_the_base() {
 }
 
 #[test]
+fn a_run_whose_model_has_no_key_is_refused_with_what_to_set() {
+    let dir = Dir::new();
+    let served = Served::start_api(&dir);
+    repository(&dir, "shop", "trunk");
+    for (model, key) in [("claude-sonnet-4-5", "ANTHROPIC_API_KEY"), ("gpt-5", "OPENAI_API_KEY")] {
+        let said = served.omoi(&["run", "Print 42", "--project", "shop", "--model", model]);
+        assert_eq!(said.code, 1, "{}", said.stderr);
+        for words in [model, key, "restart the server"] {
+            assert!(said.stderr.contains(words), "{words}: {}", said.stderr);
+        }
+    }
+    let sandboxes = served.omoi(&["sandbox", "list", "--json"]).json();
+    assert!(sandboxes["items"].as_array().unwrap().is_empty(), "{sandboxes}");
+    let tasks = served.omoi(&["task", "list", "--json"]).json();
+    let id = tasks["items"][0]["id"].as_str().unwrap();
+    assert_eq!(served.omoi(&["task", "show", id, "--json"]).json()["waiting_for"]["reason"], "model_key");
+    assert_eq!(served.stop(), 0);
+}
+
+#[test]
 fn without_a_server_the_next_step_is_told() {
     let dir = Dir::new();
     repository(&dir, "shop", "main");

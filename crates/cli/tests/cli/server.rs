@@ -107,7 +107,8 @@ impl<'d> Served<'d> {
 fn serve(dir: &Dir, more: &[&str]) -> Running {
     let listen: &[&str] = if more.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
     let args = [&["serve", "--data-dir", "data"], listen, more].concat();
-    Running::start(dir.omoi(&args).env("OMOI_LOG", "warn"))
+    // The default model would need a key.
+    Running::start(dir.omoi(&args).env("OMOI_LOG", "warn").env("OMOI_WORKER_MODEL", "scripted/binomial"))
 }
 
 /// Killed when the test is over.

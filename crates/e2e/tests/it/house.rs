@@ -29,10 +29,16 @@ impl House {
     }
 
     pub async fn open_in(dir: tempfile::TempDir) -> Self {
+        Self::open_with(dir, |_| {}).await
+    }
+
+    /// With a changed configuration.
+    pub async fn open_with(dir: tempfile::TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config { data_dir: dir.path().join("data"), ..Config::default() };
         config.server.listen = config::HostPort { host: "127.0.0.1".to_owned(), port: 0 };
         // A long poll is no reason to wait when the server is stopped.
         config.server.shutdown_grace = Duration::from_millis(300);
+        change(&mut config);
         let server = Server::start(config.clone(), Clock::Real).await.unwrap();
         config.server.listen.port = server.address.port();
         let token = server.first_token.clone().unwrap();

@@ -20,3 +20,4 @@ mod memory;
 mod rescue;
 mod run;
 mod statically;
+mod vendor;

@@ -73,7 +73,7 @@ async fn the_key_stays_outside_and_a_cent_stops_the_second_call() {
     let script = r#"
 import json, os, urllib.request, urllib.error
 def call():
-    body = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": [{"role": "user", "content": "2 + 2?"}]}
+    body = {"model": "claude-sonnet-4-5", "max_tokens": 5000, "messages": [{"role": "user", "content": "2 + 2?"}]}
     request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", data=json.dumps(body).encode(),
         headers={"x-api-key": os.environ["ANTHROPIC_API_KEY"], "content-type": "application/json", "anthropic-version": "2023-06-01"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

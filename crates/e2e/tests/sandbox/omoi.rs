@@ -433,6 +433,8 @@ async fn serve(dir: &Path, who: As, env: &[(&'static str, String)]) -> Served {
         .env("HOME", dir)
         .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
         .env("OMOI_LOG", "info")
+        // The default model would need a key.
+        .env("OMOI_WORKER_MODEL", "scripted/binomial")
         .envs(env.iter().map(|(name, value)| (*name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

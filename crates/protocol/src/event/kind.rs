@@ -19,7 +19,9 @@ use super::{
     },
     payload::events,
 };
-use crate::{BudgetLevel, CallState, FailureKind, ProviderKind, SpecPhase, Vendor, Verification};
+use crate::{
+    BudgetLevel, CallState, FailureKind, ModelFailure, ProviderKind, SpecPhase, Vendor, Verification,
+};
 
 events! {
     // The sandbox and its worker. Endings are reported by the system, since a worker may be unable to.
@@ -94,7 +96,7 @@ events! {
     ModelCall = "model.call" {
         call_id: String, vendor: Vendor, model: String, state: CallState, status_code: u64, stop_reason: String,
         input_tokens: u64, output_tokens: u64, cache_read_tokens: u64, cache_write_tokens: u64, cost_usd: Decimal,
-        estimated: bool, duration_ms: u64,
+        estimated: bool, duration_ms: u64, failure: ModelFailure, advice: String,
     }
     /// This budget is used up: a model call was refused, or a worker reported the cost. Told once for each limit.
     /// `reported_usd` is the part of `spent_usd` that only workers report.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{SpecId, SpecPhase};
+use crate::{SpecId, SpecPhase, Vendor};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,6 +80,14 @@ impl Wire {
         match name.starts_with("claude") || name.starts_with("scripted/") {
             true => Self::Messages,
             false => Self::Chat,
+        }
+    }
+
+    /// The vendor whose API it is, and in whose place a compatible one answers.
+    pub const fn vendor(self) -> Vendor {
+        match self {
+            Self::Messages => Vendor::Anthropic,
+            Self::Chat => Vendor::Openai,
         }
     }
 }

@@ -122,6 +122,9 @@ pub fn sample(field: &str) -> Value {
         "items_to_sync" | "items_synced" => json!(5),
         "transcript_b64" => json!("e30K"),
 
+        "failure" => json!("key_invalid"),
+        "advice" => json!("set ANTHROPIC_API_KEY to a valid key and restart the server"),
+
         "cost_usd" | "total_cost_usd" | "subagent_cost_usd" => json!(0.42),
         "eval_score" => json!(0.92),
         "elapsed_seconds" | "duration_seconds" | "cpu_seconds" => json!(45.25),

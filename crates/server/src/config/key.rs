@@ -497,6 +497,8 @@ config! {
         project_budget_usd: Usd, USD, "0", ["OMOI_MODEL_PROJECT_BUDGET_USD"];
         /// Size of one request to a model.
         body_bytes_max: usize, SIZE, "32MiB", ["OMOI_MODEL_BODY_BYTES_MAX"];
+        /// Size of one answer of a model; a longer one is cut off. Agents ask for less by max_tokens.
+        answer_bytes_max: usize, SIZE, "64MiB", ["OMOI_MODEL_ANSWER_BYTES_MAX"];
         /// Calls of one sandbox that may be under way together.
         sandbox_calls_max: usize, count(), "16", ["OMOI_MODEL_SANDBOX_CALLS_MAX"];
         /// Calls of all sandboxes that may be under way together in one process.

@@ -4,6 +4,12 @@ use jiff::Timestamp;
 use omoi_protocol::{WaitingFor, task::Waiting};
 use serde_json::{Map, Value as Json};
 
+use super::model_key::MissingKey;
+
+/// Added to the number of a lane by dispatch, once it has found that the task's model has no key. So the index by which
+/// dispatch looks for tasks passes over all of them at once.
+pub const WITHOUT_KEY: i64 = 10;
+
 /// Whether dispatch may take a task. The numbers are the store's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
@@ -53,6 +59,8 @@ pub struct Situation {
     pub archived: bool,
     pub paused: bool,
     pub has_repository: bool,
+    /// The key that its model needs, where the server does not have it.
+    pub missing_key: Option<MissingKey>,
     /// Of the project, the configured default included.
     pub autonomous: bool,
     /// Sandboxes of the project, and how many it may have.
@@ -91,6 +99,9 @@ pub fn waiting_for(at: &Situation) -> Option<Waiting> {
             "its project has no repository; set its repository_url".to_owned(),
         );
     }
+    if let Some(missing) = &at.missing_key {
+        return waits(WaitingFor::ModelKey, missing.to_string());
+    }
     if at.lane == Lane::Never || (at.lane == Lane::Project && !at.autonomous) {
         return waits(WaitingFor::NotAutonomous, "somebody has to start it".to_owned());
     }
@@ -116,6 +127,7 @@ pub fn waiting_for(at: &Situation) -> Option<Waiting> {
 
 #[cfg(test)]
 mod tests {
+    use omoi_protocol::Vendor;
     use serde_json::json;
 
     use super::*;
@@ -160,12 +172,14 @@ mod tests {
             archived: false,
             paused: false,
             has_repository: true,
+            missing_key: None,
             autonomous: true,
             project: (0, 5),
             all: (0, 8),
             keeping: false,
         };
         let due = Some(Timestamp::UNIX_EPOCH);
+        let missing = Some(MissingKey { vendor: Vendor::Openai, model: "gpt-5".to_owned() });
         let table = [
             (
                 Situation { unmet_dependencies: 2, archived: true, ..free.clone() },
@@ -180,6 +194,14 @@ mod tests {
             ),
             (
                 Situation { has_repository: false, autonomous: false, ..free.clone() },
+                Some(WaitingFor::NoRepository),
+            ),
+            (
+                Situation { missing_key: missing.clone(), autonomous: false, ..free.clone() },
+                Some(WaitingFor::ModelKey),
+            ),
+            (
+                Situation { missing_key: missing, has_repository: false, ..free.clone() },
                 Some(WaitingFor::NoRepository),
             ),
             (Situation { autonomous: false, ..free.clone() }, Some(WaitingFor::NotAutonomous)),

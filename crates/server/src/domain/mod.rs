@@ -32,12 +32,14 @@ pub mod diagnosis;
 pub mod dispatch;
 pub mod idle;
 pub mod limit;
+pub mod model_key;
 pub mod monitor;
 pub mod radar;
 pub mod restart;
 pub mod supervision;
 
 pub mod budget;
+pub mod charge;
 pub mod egress;
 pub mod money;
 pub mod price;

@@ -1,5 +1,6 @@
 //! The web pages, from within the program: the files as they were built, and `index.html` for every address that is
-//! the client's own. Nothing is compressed here; the build leaves a brotli copy beside each file that shrinks.
+//! the client's own. Paths that belong to programs have no pages: what no route answers there is a problem with 404.
+//! Nothing is compressed here; the build leaves a brotli copy beside each file that shrinks.
 
 use axum::{
     http::{HeaderMap, Method, StatusCode, Uri, header},
@@ -8,16 +9,54 @@ use axum::{
 
 use super::problem::ApiError;
 
+/// First segments of paths that programs ask: those of all routes, and those under which programs look for what this
+/// server does not have. A page in answer would be taken for success.
+const RESERVED: [&str; 8] = ["api", "git", "model", "health", "ready", "metrics", "ws", ".well-known"];
+
 /// What no route answers: a page, or the news that there is nothing.
 pub(crate) async fn page(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = uri.path();
-    if path == "/api" || path.starts_with("/api/") {
+    if is_reserved(path) {
         return nothing(path);
     }
     if method != Method::GET && method != Method::HEAD {
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")]).into_response();
     }
     built::page(path, &headers)
+}
+
+/// Whether a path begins with a reserved segment, however it is spelt: with letters of either case, percent-encoded, or
+/// behind empty and dot segments.
+fn is_reserved(path: &str) -> bool {
+    let path = decoded(path);
+    let mut segments = Vec::new();
+    for segment in path.split(['/', '\\']) {
+        match segment {
+            "" | "." => {}
+            ".." => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    segments.first().is_some_and(|first| RESERVED.iter().any(|reserved| first.eq_ignore_ascii_case(reserved)))
+}
+
+/// A path with its percent-encoded bytes as text.
+fn decoded(path: &str) -> String {
+    let hex = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    let (bytes, mut out, mut at) = (path.as_bytes(), Vec::with_capacity(path.len()), 0);
+    while let Some(byte) = bytes.get(at) {
+        match (byte, hex(bytes.get(at + 1)), hex(bytes.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                out.push(*byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn nothing(path: &str) -> Response {
@@ -185,12 +224,29 @@ mod built {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_first_segment_of_every_route_is_reserved() {
+        let document: serde_json::Value = serde_json::from_str(&super::super::openapi_json()).unwrap();
+        let paths = document["paths"].as_object().unwrap();
+        assert!(paths.len() > 100);
+        for path in
+            paths.keys().map(String::as_str).chain(["/git/p.git/info/refs", "/model/openai/v1/models"])
+        {
+            assert!(is_reserved(path), "{path}");
+        }
+    }
+
     #[tokio::test]
     async fn an_unknown_path_of_the_api_is_a_problem_and_not_a_page() {
         for path in ["/api", "/api/", "/api/v1/nothing"] {
             let response = page(Method::POST, Uri::from_static(path), HeaderMap::new()).await;
             assert_eq!(response.status(), StatusCode::NOT_FOUND);
             assert_eq!(response.headers()[header::CONTENT_TYPE], omoi_protocol::problem::CONTENT_TYPE);
+        }
+        for path in
+            ["/tasks/git", "/gitx", "/git.html", "/models", "/x/../tasks", "/", "/%", "/%g", "/assets/api"]
+        {
+            assert!(!is_reserved(path), "{path}");
         }
         let response = page(Method::DELETE, Uri::from_static("/tasks"), HeaderMap::new()).await;
         assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);

@@ -77,6 +77,9 @@ fn take(dispatched: Option<Dispatched>) -> bool {
             Point::Ordered.pass();
             tracing::debug!(sandbox.id = %id, "dispatch ordered sandbox {id}");
         }
+        Some(Dispatched::WithoutKey(id, missing)) => {
+            tracing::warn!(task.id = %id, "task {id} waits: {missing}");
+        }
         Some(Dispatched::Refused(id, why)) => {
             tracing::warn!(task.id = %id, why, "task {id} cannot be started and was cancelled");
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use omoi_protocol::{BudgetLevel, CallId, CallPurpose, CallState, SandboxId, Vendor};
+use omoi_protocol::{BudgetLevel, CallId, CallPurpose, CallState, ModelFailure, SandboxId, Vendor};
 use serde_json::json;
 
 use super::{
@@ -60,6 +60,8 @@ pub struct EndedCall {
     pub id: CallId,
     pub state: CallState,
     pub status_code: Option<u16>,
+    /// How the vendor refused it.
+    pub failure: Option<ModelFailure>,
     pub stop_reason: Option<String>,
     pub usage: Usage,
     /// Some of the usage is a guess.
@@ -136,6 +138,7 @@ impl Store {
                     id: row.parse("id")?,
                     state: CallState::Lost,
                     status_code: None,
+                    failure: None,
                     stop_reason: None,
                     usage: Usage::of_request(number(row, "request_bytes")?),
                     estimated: true,
@@ -211,7 +214,7 @@ async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
     }
     let (price, source) = tx.rules.prices.of(&before.model);
     let (cost, usage) = (price.cost(&ended.usage), &ended.usage);
-    let counted = usage.input + usage.output + usage.cache_read + usage.cache_write > 0;
+    let counted = *usage != Usage::default();
     let estimated = ended.estimated || (source == Source::Guessed && counted);
     let first_byte_ms = ended.first_byte.map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
     let change = Change {
@@ -257,6 +260,7 @@ async fn book(tx: &mut Tx, row: &Row, ended: &EndedCall) -> Result<Usd, Error> {
         "status_code": ended.status_code, "stop_reason": ended.stop_reason, "input_tokens": usage.input,
         "output_tokens": usage.output, "cache_read_tokens": usage.cache_read,
         "cache_write_tokens": usage.cache_write, "cost_usd": cost.as_f64(), "estimated": estimated,
+        "failure": ended.failure, "advice": ended.failure.map(|failure| failure.advice(before.vendor)),
         "duration_ms": u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX), "task_id": before.task_id,
     });
     system::append(tx, &before.sandbox_id, "model.call", &data).await?;

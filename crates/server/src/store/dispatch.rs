@@ -14,14 +14,15 @@ use omoi_protocol::{
 use super::{
     Error, Store, Tx, attempt,
     claim::{NEAR_DEADLINE_MAX, OPEN, READY, highest},
-    place, task,
+    place, project, task,
     transition::{self, Note},
     value::{Row, params},
 };
 use crate::{
     crash::Point,
     domain::{
-        dispatch::{self, Lane, Situation},
+        dispatch::{self, Lane, Situation, WITHOUT_KEY},
+        model_key::{Keys, MissingKey},
         task::TaskEvent,
     },
 };
@@ -41,6 +42,8 @@ pub enum Dispatched {
     Ordered(SandboxId),
     /// It can never be started as it is, and was cancelled; why.
     Refused(TaskId, String),
+    /// It waits for the key of its model, and the next one may be taken.
+    WithoutKey(TaskId, MissingKey),
 }
 
 impl Store {
@@ -66,6 +69,13 @@ impl Store {
                 // What was run for the task is not what proves it.
                 asked.command.clear();
             }
+            if asked.command.is_empty()
+                && let Some(missing) = missing_key(tx, &id, &project_id).await?
+            {
+                let sql = "UPDATE tasks SET lane = lane + $2 WHERE id = $1 AND lane < $2";
+                tx.execute(sql, params![&id, WITHOUT_KEY]).await?;
+                return Ok(Some(Dispatched::WithoutKey(id, missing)));
+            }
             let wish = Wish { task_id: Some(id.clone()), ..asked };
             match place::order(tx, ACTOR, &project_id, wish).await {
                 Ok(sandbox) => Ok(Some(Dispatched::Ordered(sandbox.id))),
@@ -77,6 +87,18 @@ impl Store {
                 }
                 Err(error) => Err(error),
             }
+        })
+        .await
+    }
+
+    /// Has dispatch look again at the tasks that it has passed over for want of a key: the server has started, maybe with
+    /// another configuration.
+    pub async fn task_keys_changed(&self) -> Result<(), Error> {
+        self.write(async |tx| {
+            let sql = format!(
+                "UPDATE tasks SET lane = lane - $1 WHERE lane >= {WITHOUT_KEY} AND project_id IN (SELECT id FROM projects)"
+            );
+            tx.execute(&sql, params![WITHOUT_KEY]).await
         })
         .await
     }
@@ -93,18 +115,41 @@ impl Store {
     }
 }
 
+/// The key that a task waits for. A server that has all of them asks nothing.
+async fn missing_key(tx: &mut Tx, id: &TaskId, project_id: &ProjectId) -> Result<Option<MissingKey>, Error> {
+    if tx.rules.keys == Keys::ALL {
+        return Ok(None);
+    }
+    let settings = project::get(tx, project_id).await?.settings;
+    let held = task::get(tx, id).await?;
+    Ok(place::missing_key(tx, &settings, &held))
+}
+
+/// Has dispatch look again at the tasks of a project that it has passed over for want of a key: the project may have named
+/// another model.
+pub(super) async fn look_again(tx: &mut Tx, project: &ProjectId) -> Result<(), Error> {
+    let sql = format!("UPDATE tasks SET lane = lane - $2 WHERE lane >= {WITHOUT_KEY} AND project_id = $1");
+    tx.execute(&sql, params![project, WITHOUT_KEY]).await
+}
+
 /// Why dispatch does not take a task now; none when it is about to, or when the task is not pending.
 pub(super) async fn waiting_for(tx: &mut Tx, task: &Task) -> Result<Option<Waiting>, Error> {
     if task.status != TaskStatus::Pending {
         return Ok(None);
     }
     let sql = format!(
-        "SELECT t.lane, p.archived, p.paused, p.repository_url, p.autonomous, p.live_sandboxes, p.max_concurrent, \
+        "SELECT t.lane, p.settings, p.archived, p.paused, p.repository_url, p.autonomous, p.live_sandboxes, p.max_concurrent, \
          CAST(CASE WHEN {} THEN 1 ELSE 0 END AS BIGINT) AS keeping FROM tasks t JOIN projects p ON p.id = t.project_id WHERE t.id = $1",
         keeping("t", "$2")
     );
     let row = tx.query_one(&sql, params![&task.id, tx.now - KEEPING_MAX]).await?;
     let row = row.ok_or_else(|| Error::not_found("task", &task.id))?;
+    let mut missing_key = place::missing_key(tx, &row.json("settings")?, task);
+    if missing_key.is_some() {
+        // Dispatch asks again for the command that the last attempt ran.
+        let last = attempt::last_wish(tx, &task.id).await?;
+        missing_key = missing_key.filter(|_| last.is_none_or(|wish| wish.command.is_empty()));
+    }
     let situation = Situation {
         unmet_dependencies: task.unmet_dependencies,
         not_before: task.not_before,
@@ -113,6 +158,7 @@ pub(super) async fn waiting_for(tx: &mut Tx, task: &Task) -> Result<Option<Waiti
         archived: row.get("archived")?,
         paused: row.get("paused")?,
         has_repository: row.get::<Option<String>>("repository_url")?.is_some(),
+        missing_key,
         autonomous: row.get::<Option<bool>>("autonomous")?.unwrap_or(tx.rules.autonomous),
         project: (
             row.get("live_sandboxes")?,
@@ -204,7 +250,7 @@ fn keeping(alias: &str, since: &str) -> String {
 }
 
 fn lane(row: &Row) -> Result<Lane, Error> {
-    Ok(match row.get::<i64>("lane")? {
+    Ok(match row.get::<i64>("lane")? % WITHOUT_KEY {
         0 => Lane::Never,
         1 => Lane::Project,
         2 => Lane::Always,

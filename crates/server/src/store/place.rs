@@ -13,7 +13,7 @@ use omoi_protocol::{
     task::Task,
     ticket::Ticket,
 };
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 
 use super::{
     Error, Store, Tx,
@@ -28,7 +28,7 @@ use super::{
     value::{Row, params},
 };
 
-use crate::domain::{agent, commit::Work};
+use crate::domain::{agent, commit::Work, model_key::MissingKey};
 
 /// As few as the loop needs: it reads them of all places, every second.
 const COLUMNS: &str =
@@ -324,6 +324,12 @@ pub(super) async fn order(
     if let Some(session) = &wish.resume_session_id {
         transcript::resumable(tx, project_id, session).await?;
     }
+    if let Some(held) = held.as_ref().filter(|_| wish.command.is_empty())
+        && let Some(missing) = missing_key(tx, &project.settings, held)
+    {
+        let detail = format!("task {} cannot be started: {missing}", held.id);
+        return Err(Error::conflict("model_key_missing", detail));
+    }
     let id = SandboxId::generate();
     let order = Order {
         project_id: project_id.clone(),
@@ -350,6 +356,12 @@ pub(super) async fn order(
         json!({ "project_id": project_id, "task_id": wish.task_id }),
     );
     Ok(made.sandbox)
+}
+
+/// The key that the agent of a task needs, where the server does not have it. Checks need no agent.
+pub(super) fn missing_key(tx: &Tx, settings: &Map<String, Json>, held: &Task) -> Option<MissingKey> {
+    let agent = agent::agent(&tx.rules.model, settings, &held.execution_config);
+    tx.rules.keys.missing(&agent).filter(|_| held.stage == Stage::Work)
 }
 
 /// The attempt has failed without its worker saying so. Changes nothing if it had.

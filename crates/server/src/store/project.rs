@@ -75,6 +75,7 @@ impl Store {
                 name_is_free(tx, name, Some(&id)).await?;
             }
             let settings = patch.settings.clone().unwrap_or(old.settings);
+            super::dispatch::look_again(tx, &id).await?;
             let autonomous = dispatch::autonomous(&settings);
             tx.execute(
                 "UPDATE projects SET name = $2, description = $3, repository_url = $4, default_branch = $5, \

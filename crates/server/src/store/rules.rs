@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::{
     config::Config,
-    domain::{budget, money::Usd, price::Prices, prune, restart, retry::Policy, score::Weights},
+    domain::{
+        budget, model_key::Keys, money::Usd, price::Prices, prune, restart, retry::Policy, score::Weights,
+    },
 };
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -37,6 +39,10 @@ pub struct Rules {
     pub agent_restarts: restart::Limits,
     pub prune: prune::Limits,
     pub prices: Prices,
+    /// The keys for models that the server has.
+    pub keys: Keys,
+    /// The model of agents whose project and task name none.
+    pub model: String,
     pub budgets: budget::Defaults,
     /// What the judge may spend in a day; none is no limit.
     pub judge_day_budget: Option<Usd>,
@@ -95,6 +101,11 @@ impl Rules {
                 free_min: config.sandbox.disk_free_min as u64,
             },
             prices: Prices::new(&config.model.prices),
+            keys: Keys {
+                anthropic: config.model.anthropic_api_key.expose().is_some(),
+                openai: config.model.openai_api_key.expose().is_some(),
+            },
+            model: config.worker.model.clone(),
             budgets: budget::Defaults {
                 attempt: config.model.attempt_budget_usd,
                 task: config.model.task_budget_usd,

@@ -115,6 +115,8 @@ impl App {
         config.limits.failed_logins_per_minute = 10_000;
         // The test turns the clock and runs the loops itself.
         config.server.role = config::ServerRole::Api;
+        // It needs no key.
+        config.worker.model = "scripted/binomial".to_owned();
         if let Some(database) = &database {
             config.database.url = DatabaseUrl::Postgres(database.url.clone().into());
             config.database.pool_size = 2;

@@ -231,6 +231,7 @@ on_both! { behind =>
             id,
             state: CallState::Done,
             status_code: Some(200),
+            failure: None,
             stop_reason: None,
             usage: Usage { input: 500, output: 10, ..Usage::default() },
             estimated: false,

@@ -1,7 +1,10 @@
 //! Plain HTTP: one request is read, written anew for the host it names, and the answer streamed back. Hyper reads and
 //! writes both sides, so no byte of a client's framing reaches the host.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -19,6 +22,7 @@ use super::{
     meter::Meter,
     refusal::Refusal,
     request::{self, VIA},
+    upload::{Progress, Upload},
 };
 use crate::{config, domain::egress::Target};
 
@@ -56,7 +60,8 @@ pub async fn carry(
     let mut handshake = hyper::client::conn::http1::Builder::new();
     handshake.max_buf_size(BUFFER_BYTES).max_headers(HEADERS_MAX);
     let (sender, connection) = handshake.handshake(upstream).await?;
-    let passing = Passing { target: &request.target, sender: Mutex::new(sender), config, meter, failed };
+    let sender = Mutex::new(sender);
+    let passing = Passing { target: &request.target, sender, config, meter, failed };
 
     let (read, write) = client.into_split();
     let client = TokioIo::new(tokio::io::join(request.bytes.as_slice().chain(read), write));
@@ -76,15 +81,15 @@ pub async fn carry(
     }
 }
 
-struct Passing<'a, B> {
+struct Passing<'a> {
     target: &'a Target,
-    sender: Mutex<SendRequest<B>>,
+    sender: Mutex<SendRequest<Upload>>,
     config: &'a config::Egress,
     meter: &'a Meter,
     failed: &'a OnceLock<Refusal>,
 }
 
-impl Passing<'_, Incoming> {
+impl Passing<'_> {
     async fn pass(&self, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
         Ok(self.answer(request).await.unwrap_or_else(|refusal| {
             let answer = refused(&refusal);
@@ -96,12 +101,12 @@ impl Passing<'_, Incoming> {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
-        let request = self.rewrite(request)?;
+        let (request, progress) = self.rewrite(request)?;
         let mut sender = self.sender.lock().await;
         let limit = self.config.idle_timeout;
         let answer = tokio::select! {
-            answer = sender.send_request(request) => answer.map_err(|error| self.bad_answer(cause(&error)))?,
-            () = self.meter.idle(limit) => return Err(Refusal::Idle { target: self.target.clone(), limit }),
+            answer = sender.send_request(request) => answer.map_err(|error| self.unanswered(&error, &progress))?,
+            () = self.meter.idle(limit) => return Err(self.idle(limit, &progress)),
         };
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             return Err(self.bad_answer("it upgrades a connection that nobody asked to upgrade".to_owned()));
@@ -113,12 +118,28 @@ impl Passing<'_, Incoming> {
         Ok(Response::from_parts(parts, Either::Left(body)))
     }
 
+    /// Whose fault it is that there is no answer.
+    fn unanswered(&self, error: &hyper::Error, progress: &Progress) -> Refusal {
+        match progress.broken() {
+            Some(cause) => Refusal::BadBody(cause, self.target.clone()),
+            None => self.bad_answer(cause(error)),
+        }
+    }
+
+    /// Who has kept the other side waiting.
+    fn idle(&self, limit: Duration, progress: &Progress) -> Refusal {
+        match progress.is_whole() {
+            true => Refusal::Idle { target: self.target.clone(), limit },
+            false => Refusal::BodyTooSlow(limit),
+        }
+    }
+
     fn bad_answer(&self, cause: String) -> Refusal {
         Refusal::BadAnswer { target: self.target.clone(), cause }
     }
 
     /// As one sends it to the host itself.
-    fn rewrite(&self, request: Request<Incoming>) -> Result<Request<Incoming>, Refusal> {
+    fn rewrite(&self, request: Request<Incoming>) -> Result<(Request<Upload>, Arc<Progress>), Refusal> {
         let unreadable = || Refusal::Malformed("its URL is not one that can be requested");
         let (mut parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -134,7 +155,9 @@ impl Passing<'_, Incoming> {
         parts.headers.insert(header::HOST, host);
         parts.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         add_via(&mut parts.headers);
-        Ok(Request::from_parts(parts, body))
+        let upload = Upload::new(body);
+        let progress = Arc::clone(&upload.progress);
+        Ok((Request::from_parts(parts, upload), progress))
     }
 }
 
@@ -172,7 +195,7 @@ fn refused(refusal: &Refusal) -> Response<Body> {
 }
 
 /// Hyper's errors say what happened in their source.
-fn cause(error: &hyper::Error) -> String {
+pub(super) fn cause(error: &hyper::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

@@ -16,6 +16,7 @@ mod resolve;
 mod rules;
 mod sni;
 mod tunnel;
+mod upload;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

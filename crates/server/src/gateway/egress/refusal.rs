@@ -9,6 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
+use super::request::METHODS;
 use crate::domain::egress::{Class, Denied, HostError, Target};
 
 /// How long and how much a refused sender is heard out: one that is cut off while it sends does not hear why.
@@ -30,6 +31,20 @@ pub enum Refusal {
         "the length of the body is ambiguous: {0}; send either Content-Length or Transfer-Encoding, once"
     )]
     AmbiguousLength(&'static str),
+    #[error(
+        "the method {0} is not passed on, because it has the host send the request back with all its headers; use one of \
+         {methods}, or CONNECT",
+        methods = METHODS.join(", ")
+    )]
+    MethodNotAllowed(String),
+    #[error("the method {0} is unknown; use one of {methods}, or CONNECT", methods = METHODS.join(", "))]
+    MethodUnknown(String),
+    #[error("the body of the request cannot be read: {0}; nothing was wrong with {1}")]
+    BadBody(String, Target),
+    #[error(
+        "the body of the request stopped before its end, and nothing more came for {0:?}, which egress.idle_timeout allows"
+    )]
+    BodyTooSlow(Duration),
     #[error("the Host header {header:?} is not the host of the request, {target}; send the same in both")]
     HostMismatch { header: String, target: Target },
 
@@ -107,6 +122,10 @@ impl Refusal {
             Self::Malformed(_) => "malformed",
             Self::NotAProxy(_) => "not_a_proxy",
             Self::AmbiguousLength(_) => "ambiguous_length",
+            Self::MethodNotAllowed(_) => "method_not_allowed",
+            Self::MethodUnknown(_) => "method_unknown",
+            Self::BadBody(..) => "bad_body",
+            Self::BodyTooSlow(_) => "body_too_slow",
             Self::HostMismatch { .. } => "host_mismatch",
             Self::Host(_) => "bad_host",
             Self::Denied { why: Denied::NoNetwork, .. } => "no_network",
@@ -134,10 +153,13 @@ impl Refusal {
     pub const fn status(&self) -> (u16, &'static str) {
         match self {
             Self::HeadTooLarge(_) => (431, "Request Header Fields Too Large"),
-            Self::HeadTooSlow(_) => (408, "Request Timeout"),
+            Self::HeadTooSlow(_) | Self::BodyTooSlow(_) => (408, "Request Timeout"),
+            Self::MethodNotAllowed(_) => (405, "Method Not Allowed"),
+            Self::MethodUnknown(_) => (501, "Not Implemented"),
             Self::Malformed(_)
             | Self::NotAProxy(_)
             | Self::AmbiguousLength(_)
+            | Self::BadBody(..)
             | Self::HostMismatch { .. } => (400, "Bad Request"),
             Self::Loop(_) => (508, "Loop Detected"),
             Self::Host(_)
@@ -188,9 +210,13 @@ impl Refusal {
     pub async fn send(&self, client: &mut TcpStream, method: &str) {
         let body = if method == "HEAD" { String::new() } else { self.body() };
         let (status, words) = self.status();
+        let allow = match self {
+            Self::MethodNotAllowed(_) => format!("Allow: {}\r\n", METHODS.join(", ")),
+            _ => String::new(),
+        };
         let answer = format!(
             "HTTP/1.1 {status} {words}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-             Connection: close\r\nX-Omoi-Refused: {}\r\n\r\n{body}",
+             {allow}Connection: close\r\nX-Omoi-Refused: {}\r\n\r\n{body}",
             body.len(),
             self.code()
         );

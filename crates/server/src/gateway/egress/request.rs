@@ -12,6 +12,9 @@ const HEADERS_MAX: usize = 100;
 /// Our name in `Via`, by which a request that comes round again is known.
 pub const VIA: &str = "omoi-egress";
 const HTTP_PORT: u16 = 80;
+const CONNECT: &str = "CONNECT";
+/// Methods that are passed on over plain HTTP.
+pub const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// A request that names its target and can be passed on.
 #[derive(Debug)]
@@ -119,17 +122,29 @@ fn check(head: &[u8], named: &mut Named) -> Result<(Target, Kind), Refusal> {
     let (method, uri) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
     named.method = method.chars().take(32).collect();
     named.host = uri.chars().take(200).collect();
-    check_length(request.headers)?;
-    let kind = if method == "CONNECT" { Kind::Connect } else { Kind::Http };
-    let target = match kind {
-        Kind::Connect => Target::parse(uri, None)?,
-        Kind::Http => Target::parse(authority(uri)?, Some(HTTP_PORT))?,
+    let is_old = request.version == Some(0);
+    check_length(is_old, request.headers)?;
+    let target = match method {
+        CONNECT => Target::parse(uri, None)?,
+        _ => Target::parse(authority(uri)?, Some(HTTP_PORT))?,
     };
     (named.host, named.port) = (target.host.to_string(), target.port);
+    let kind = kind(method, &named.method)?;
     if kind == Kind::Http {
-        check_http(&target, request.version == Some(0), request.headers)?;
+        check_http(&target, is_old, request.headers)?;
     }
     Ok((target, kind))
+}
+
+/// What a method asks of a proxy. Only listed methods pass: TRACE and its kin have the host send the request back with
+/// all its headers, and what an unknown method does to a host, the administrator who listed that host does not know.
+fn kind(method: &str, named: &str) -> Result<Kind, Refusal> {
+    match method {
+        CONNECT => Ok(Kind::Connect),
+        method if METHODS.contains(&method) => Ok(Kind::Http),
+        "TRACE" | "TRACK" => Err(Refusal::MethodNotAllowed(named.to_owned())),
+        _ => Err(Refusal::MethodUnknown(named.to_owned())),
+    }
 }
 
 /// The host and port of an absolute `http` URL.
@@ -145,19 +160,28 @@ fn authority(uri: &str) -> Result<&str, Refusal> {
     Ok(&rest[..rest.find(['/', '?']).unwrap_or(rest.len())])
 }
 
-fn check_length(headers: &[httparse::Header<'_>]) -> Result<(), Refusal> {
+fn check_length(is_old: bool, headers: &[httparse::Header<'_>]) -> Result<(), Refusal> {
     let lengths: Vec<&[u8]> = values(headers, "content-length").collect();
     let codings: Vec<&[u8]> = values(headers, "transfer-encoding").collect();
     if !lengths.is_empty() && !codings.is_empty() {
         return Err(Refusal::AmbiguousLength("it has Content-Length and Transfer-Encoding"));
     }
-    if lengths.len() > 1 || lengths.iter().any(|length| !length.iter().all(u8::is_ascii_digit)) {
+    if lengths.len() > 1 || !lengths.iter().all(|length| is_number(length)) {
         return Err(Refusal::AmbiguousLength("its Content-Length is not one number"));
     }
     if codings.len() > 1 || codings.iter().any(|coding| !coding.eq_ignore_ascii_case(b"chunked")) {
         return Err(Refusal::AmbiguousLength("its Transfer-Encoding is not chunked alone"));
     }
+    if is_old && !codings.is_empty() {
+        return Err(Refusal::AmbiguousLength("it has Transfer-Encoding, which HTTP/1.0 does not know"));
+    }
     Ok(())
+}
+
+/// Digits alone, and no more of them than a length has.
+fn is_number(text: &[u8]) -> bool {
+    let digits = text.iter().all(u8::is_ascii_digit);
+    digits && std::str::from_utf8(text).is_ok_and(|text| text.parse::<u64>().is_ok())
 }
 
 fn check_http(target: &Target, is_old: bool, headers: &[httparse::Header<'_>]) -> Result<(), Refusal> {
@@ -234,6 +258,14 @@ mod tests {
             ("GET http://example.com/ HTTP/2.0\nHost: example.com\n\n", "malformed"),
             ("PRI * HTTP/2.0\n\n", "malformed"),
             ("nonsense\n\n", "malformed"),
+            ("OPTIONS http://example.com/ HTTP/1.1\nHost: example.com\n\n", "OPTIONS example.com:80"),
+            ("TRACE http://example.com/ HTTP/1.1\nHost: example.com\n\n", "method_not_allowed"),
+            ("TRACK http://example.com/ HTTP/1.1\nHost: example.com\n\n", "method_not_allowed"),
+            ("trace http://example.com/ HTTP/1.1\nHost: example.com\n\n", "method_unknown"),
+            ("get http://example.com/ HTTP/1.1\nHost: example.com\n\n", "method_unknown"),
+            ("BREW http://example.com/ HTTP/1.1\nHost: example.com\n\n", "method_unknown"),
+            ("connect example.com:443 HTTP/1.1\nHost: example.com\n\n", "not_a_proxy"),
+            ("CONNECT http://example.com/ HTTP/1.1\nHost: example.com\n\n", "bad_host"),
         ] {
             assert_eq!(verdict(head), expected, "{head}");
         }
@@ -249,6 +281,8 @@ mod tests {
             ("Content-Length: 5\nContent-Length: 5", "ambiguous_length"),
             ("Content-Length: 5, 5", "ambiguous_length"),
             ("Content-Length: +5", "ambiguous_length"),
+            ("Content-Length: ", "ambiguous_length"),
+            ("Content-Length: 18446744073709551616", "ambiguous_length"),
             ("Transfer-Encoding: gzip, chunked", "ambiguous_length"),
             ("Transfer-Encoding: identity", "ambiguous_length"),
             ("Transfer-Encoding: chunked\nTransfer-Encoding: chunked", "ambiguous_length"),

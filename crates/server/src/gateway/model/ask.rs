@@ -8,17 +8,15 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::refusal::Refusal;
+use crate::domain::charge::{Ceiling, Output};
 
-/// What an answer may have where nothing bounds it.
-const OUTPUT_DEFAULT: u64 = 16_384;
-const OUTPUT_MAX: u64 = 10_000_000;
 const MODEL_BYTES_MAX: usize = 200;
 
 #[derive(Debug)]
 pub struct Ask {
     pub model: String,
-    /// Tokens that the answer may have.
-    pub output_max: u64,
+    /// What the call can be charged for.
+    pub ceiling: Ceiling,
     /// What is sent on.
     pub body: Bytes,
 }
@@ -47,12 +45,13 @@ impl Ask {
             let message = format!("model must be a name of 1 to {MODEL_BYTES_MAX} bytes");
             return Err(Refusal::invalid(message));
         }
-        let each = fields.max_completion_tokens.or(fields.max_tokens).unwrap_or(OUTPUT_DEFAULT);
-        let output_max = each.saturating_mul(fields.n.unwrap_or(1)).min(OUTPUT_MAX);
+        // A vendor may heed either of the two.
+        let each = fields.max_completion_tokens.max(fields.max_tokens);
+        let ceiling = Ceiling { request_bytes: body.len() as u64, output: Output::asked(each, fields.n) };
         let told = fields.stream_options.is_some_and(|options| options.include_usage == Some(true));
         let silent = vendor == Vendor::Openai && fields.stream == Some(true) && !told;
         let body = if silent { with_usage(&body)? } else { body };
-        Ok(Self { model: fields.model, output_max, body })
+        Ok(Self { model: fields.model, ceiling, body })
     }
 }
 
@@ -88,13 +87,16 @@ mod tests {
 
     #[test]
     fn the_length_of_an_answer_is_bounded_by_what_the_request_says() {
-        for (body, output_max) in [
-            (json!({ "model": "m" }), 16_384),
-            (json!({ "model": "m", "max_tokens": 7 }), 7),
-            (json!({ "model": "m", "max_tokens": 7, "max_completion_tokens": 9, "n": 3 }), 27),
-            (json!({ "model": "m", "max_tokens": u64::MAX, "n": 2 }), OUTPUT_MAX),
+        for (body, each, answers) in [
+            (json!({ "model": "m" }), None, None),
+            (json!({ "model": "m", "max_tokens": 7 }), Some(7), None),
+            (json!({ "model": "m", "max_tokens": 7, "max_completion_tokens": 9, "n": 3 }), Some(9), Some(3)),
+            (json!({ "model": "m", "max_tokens": 9000, "max_completion_tokens": 1 }), Some(9000), None),
+            (json!({ "model": "m", "max_tokens": u64::MAX, "n": 2 }), Some(u64::MAX), Some(2)),
         ] {
-            assert_eq!(parse(Vendor::Openai, &body).output_max, output_max, "{body}");
+            let ceiling = parse(Vendor::Openai, &body).ceiling;
+            assert_eq!(ceiling.output, Output::asked(each, answers), "{body}");
+            assert_eq!(ceiling.request_bytes, body.to_string().len() as u64);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use bytes::Bytes;
-use omoi_protocol::{CallState, Vendor};
+use omoi_protocol::{CallState, ModelFailure, Vendor, model::error_of};
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, sleep, sleep_until, timeout},
@@ -13,14 +13,15 @@ use tokio::{
 
 use super::{
     calls::{Calls, UnderWay},
-    meter::{Form, Meter, Reading},
+    meter::{Excess, Form, Meter, Reading},
     redact::Redactor,
     refusal::Refusal,
     request::{Request, Response},
     slot::Slot,
-    upstream::returned,
+    upstream::{Upstream, encoding, returned},
 };
 use crate::{
+    domain::charge::Ceiling,
     http::Watched,
     store::{EndedCall, NewCall, Opened},
 };
@@ -32,6 +33,8 @@ const ROOM_LOOK: Duration = Duration::from_millis(250);
 /// How often a store that does not answer is asked again to book a call; afterwards the call counts as lost.
 const BOOK_TRIES: u32 = 40;
 const BOOK_AGAIN: Duration = Duration::from_millis(500);
+/// Of what a vendor says in place of an answer, so much is looked at.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
 
 /// The beginning of an answer.
 pub struct Head {
@@ -51,7 +54,7 @@ pub struct Call {
     pub calls: Calls,
     pub vendor: Vendor,
     pub request: Request,
-    pub request_bytes: u64,
+    pub ceiling: Ceiling,
     /// None for what costs nothing and is not recorded.
     pub booking: Option<NewCall>,
     /// Held until the end; none for calls of the server's own.
@@ -66,6 +69,8 @@ struct Course {
     status: Option<StatusCode>,
     first_byte: Option<Duration>,
     meter: Option<Meter>,
+    /// What the vendor says in place of an answer, without the key.
+    error: Vec<u8>,
     /// Whether the vendor may have done anything for it.
     sent: bool,
     /// The answer in place of the vendor's, given when the call is booked.
@@ -82,12 +87,13 @@ impl Call {
             let _ = head.send(Err(refusal));
             return;
         }
-        let Self { calls, vendor, request, request_bytes, booking, slot, token } = self;
+        let Self { calls, vendor, request, ceiling, booking, slot, token } = self;
         let mut course = Course {
             started: Instant::now(),
             status: None,
             first_byte: None,
             meter: None,
+            error: Vec::new(),
             sent: false,
             refusal: None,
         };
@@ -98,7 +104,7 @@ impl Call {
         };
         let refusal = course.refusal.take();
         if let Some(booking) = booking {
-            book(&calls, course.ended(booking, state, request_bytes)).await;
+            book(&calls, course.ended(booking, state, &ceiling)).await;
         }
         if let Some((head, refusal)) = refusal {
             let _ = head.send(Err(refusal));
@@ -172,15 +178,21 @@ impl Course {
             self.refusal = Some((head, upstream.redirected()));
             return CallState::Done;
         }
+        let bytes_max = calls.config.answer_bytes_max;
+        if let Some(refusal) = unfit(&response, upstream, bytes_max) {
+            tracing::warn!(vendor = %vendor, code = refusal.code(), "the answer of a model API was refused");
+            self.refusal = Some((head, refusal));
+            return CallState::Broken;
+        }
         let redactor = upstream.redactor();
         let headers = returned(response.headers(), &redactor);
-        self.meter = Some(Meter::new(vendor, form(headers.get(header::CONTENT_TYPE))));
+        self.meter = Some(Meter::new(vendor, form(headers.get(header::CONTENT_TYPE)), bytes_max));
         if head.send(Ok(Head { status: response.status(), headers })).is_err() {
             return CallState::HungUp;
         }
         let deadline = self.started + calls.config.call_timeout;
         tokio::select! {
-            state = self.pass(calls.config.chunk_timeout, response, redactor, body) => state,
+            state = self.pass(vendor, calls.config.chunk_timeout, response, redactor, body) => state,
             () = body.closed() => CallState::HungUp,
             () = sleep_until(deadline) => CallState::Broken,
         }
@@ -189,6 +201,7 @@ impl Course {
     /// Passes the answer on, chunk by chunk as it comes.
     async fn pass(
         &mut self,
+        vendor: Vendor,
         pause: Duration,
         mut response: Response,
         mut redactor: Redactor,
@@ -197,12 +210,15 @@ impl Course {
         loop {
             let (chunk, last) = match timeout(pause, response.chunk()).await {
                 Ok(Ok(Some(chunk))) => {
-                    self.meter.iter_mut().for_each(|meter| meter.feed(&chunk));
+                    if let Err(excess) = self.meter.iter_mut().try_for_each(|meter| meter.feed(&chunk)) {
+                        return self.cut_off(vendor, excess, body).await;
+                    }
                     (redactor.push(chunk), false)
                 }
                 Ok(Ok(None)) => (redactor.finish(), true),
                 Ok(Err(_)) | Err(_) => return CallState::Broken,
             };
+            self.note_error(&chunk);
             if !chunk.is_empty() && body.send(Ok(chunk)).await.is_err() {
                 return CallState::HungUp;
             }
@@ -212,15 +228,34 @@ impl Course {
         }
     }
 
-    fn ended(self, booking: NewCall, state: CallState, request_bytes: u64) -> EndedCall {
+    /// An answer that is too long ends here. A stream says why; what comes in one piece has no place for it.
+    async fn cut_off(&mut self, vendor: Vendor, excess: Excess, body: &BodySender) -> CallState {
+        tracing::warn!(vendor = %vendor, %excess, "the answer of a model API was cut off");
+        if self.meter.as_ref().is_some_and(|meter| meter.form() == Form::Stream) {
+            let _ = body.send(Ok(Refusal::too_long(excess).into_event(vendor))).await;
+        }
+        CallState::Broken
+    }
+
+    fn note_error(&mut self, chunk: &[u8]) {
+        if self.status.is_some_and(|status| !status.is_success()) {
+            let room = ERROR_BYTES_MAX - self.error.len();
+            self.error.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        }
+    }
+
+    fn ended(self, booking: NewCall, state: CallState, ceiling: &Ceiling) -> EndedCall {
         let accepted = self.sent && self.status.is_none_or(|status| status.is_success());
+        let refused = self.status.filter(|status| !status.is_success() && !status.is_redirection());
+        let failure = refused.map(|status| ModelFailure::of(Some(status.as_u16()), &error_of(&self.error)));
         // Without an answer, the request alone counts.
-        let meter = self.meter.unwrap_or_else(|| Meter::new(booking.vendor, Form::Stream));
-        let Reading { usage, estimated, stop_reason } = meter.finish(accepted, request_bytes);
+        let meter = self.meter.unwrap_or_else(|| Meter::new(booking.vendor, Form::Stream, 0));
+        let Reading { usage, estimated, stop_reason } = meter.finish(accepted, ceiling);
         EndedCall {
             id: booking.id,
             state,
             status_code: self.status.map(|status| status.as_u16()),
+            failure,
             stop_reason,
             usage,
             estimated,
@@ -228,6 +263,16 @@ impl Course {
             duration: self.started.elapsed(),
         }
     }
+}
+
+/// Why an answer is not even begun to be passed on.
+fn unfit(response: &Response, upstream: &Upstream, bytes_max: usize) -> Option<Refusal> {
+    let headers = response.headers();
+    if let Some(encoding) = encoding(headers) {
+        return Some(upstream.encoded(&encoding));
+    }
+    let told = headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse::<u64>().ok()?;
+    (told > bytes_max as u64).then(|| Refusal::too_long(Excess::Answer(bytes_max as u64)))
 }
 
 async fn book(calls: &Calls, ended: EndedCall) {

@@ -19,10 +19,11 @@ use super::{
     calls::Calls,
     refusal::Refusal,
     request::Request as Sent,
-    scripted::{Part, Reply, is_scripted},
+    scripted::{Part, Reply},
     upstream::Letter,
 };
 use crate::{
+    domain::{charge::Ceiling, model_key::is_scripted},
     http::{Api, Secret, Watched, bearer, extract},
     store::{Bearer, NewCall},
 };
@@ -99,8 +100,7 @@ impl Door {
         let slot = self.calls.slots.take(&sandbox)?;
         let limit = self.calls.config.body_bytes_max;
         let body = extract::read_within(&self.api, &parts.headers, body, limit).await?;
-        let request_bytes = body.len() as u64;
-        let (booking, body) = match target.billing {
+        let (booking, ceiling, body) = match target.billing {
             Billing::Metered => {
                 let ask = Ask::parse(target.vendor, body)?;
                 let booking = NewCall {
@@ -109,14 +109,14 @@ impl Door {
                     vendor: target.vendor,
                     model: ask.model,
                     purpose: CallPurpose::Work,
-                    request_bytes,
-                    output_max: ask.output_max,
+                    request_bytes: ask.ceiling.request_bytes,
+                    output_max: ask.ceiling.output.expected,
                 };
-                (Some(booking), ask.body)
+                (Some(booking), ask.ceiling, ask.body)
             }
             Billing::Free => {
                 self.calls.store.call_allowed(&sandbox).await?;
-                (None, body)
+                (None, Ceiling::FREE, body)
             }
         };
         let request = match scripted(&self.calls, booking.as_ref(), &body)? {
@@ -130,7 +130,7 @@ impl Door {
         let calls = self.calls.clone();
         let slot = Some(slot);
         let token = Some(token);
-        self.run(Call { calls, vendor: target.vendor, request, request_bytes, booking, slot, token }).await
+        self.run(Call { calls, vendor: target.vendor, request, ceiling, booking, slot, token }).await
     }
 
     /// Whose token it is, as either vendor's library sends it.

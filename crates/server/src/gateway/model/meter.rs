@@ -1,16 +1,34 @@
 //! Reads on the way what a call used, however the answer is cut into chunks. It holds a bounded part of the answer, and
-//! what it does not understand it lets pass: a stream never breaks because of it.
+//! what it does not understand it lets pass. An answer that is longer than any answer may be ends there.
 
 use omoi_protocol::Vendor;
 
-use super::usage::{self, Told};
-use crate::domain::price::{Usage, tokens_of};
+use super::usage;
+use crate::domain::{
+    charge::{Ceiling, Told},
+    price::Usage,
+};
 
 /// A longer line of a stream is not looked at; those that tell of usage are short.
 const LINE_BYTES_MAX: usize = 256 * 1024;
 /// A longer answer in one piece is not looked at.
 const WHOLE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const STOP_REASON_CHARS_MAX: usize = 100;
+/// Agents do not read a longer event either.
+const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Lines of a stream. An event has two or three, and a token no more than an event of its own.
+const LINES_MAX: u64 = 8_000_000;
+
+/// An answer that is longer than it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Excess {
+    #[error("it has more than {0} bytes, which model.answer_bytes_max allows")]
+    Answer(u64),
+    #[error("one line of it has more than {0} bytes")]
+    Line(usize),
+    #[error("it has more than {0} lines")]
+    Lines(u64),
+}
 
 pub struct Meter {
     vendor: Vendor,
@@ -20,7 +38,14 @@ pub struct Meter {
     /// What is held has grown too long and was let go.
     skipped: bool,
     seen: Told,
+    stop_reason: Option<String>,
+    /// Of text that the model wrote.
+    text_bytes: u64,
     bytes: u64,
+    bytes_max: u64,
+    lines: u64,
+    /// Of the line that is not complete.
+    line_bytes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,18 +64,51 @@ pub struct Reading {
 }
 
 impl Meter {
-    pub fn new(vendor: Vendor, form: Form) -> Self {
-        Self { vendor, form, held: Vec::new(), skipped: false, seen: Told::default(), bytes: 0 }
+    pub fn new(vendor: Vendor, form: Form, bytes_max: usize) -> Self {
+        Self {
+            vendor,
+            form,
+            held: Vec::new(),
+            skipped: false,
+            seen: Told::default(),
+            stop_reason: None,
+            text_bytes: 0,
+            bytes: 0,
+            bytes_max: bytes_max as u64,
+            lines: 0,
+            line_bytes: 0,
+        }
     }
 
-    pub fn feed(&mut self, mut chunk: &[u8]) {
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Takes the next part of the answer, unless it is one too many.
+    pub fn feed(&mut self, chunk: &[u8]) -> Result<(), Excess> {
         self.bytes += chunk.len() as u64;
-        if self.form == Form::Whole {
-            return self.hold(chunk, WHOLE_BYTES_MAX);
+        if self.bytes > self.bytes_max {
+            return Err(Excess::Answer(self.bytes_max));
         }
+        match self.form {
+            Form::Whole => self.hold(chunk, WHOLE_BYTES_MAX),
+            Form::Stream => self.stream(chunk),
+        }
+        if self.line_bytes > EVENT_BYTES_MAX {
+            return Err(Excess::Line(EVENT_BYTES_MAX));
+        }
+        if self.lines > LINES_MAX {
+            return Err(Excess::Lines(LINES_MAX));
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self, mut chunk: &[u8]) {
         while let Some(end) = chunk.iter().position(|byte| *byte == b'\n') {
             let line = &chunk[..end];
             chunk = &chunk[end + 1..];
+            self.lines += 1;
+            self.line_bytes = 0;
             if self.held.is_empty() && !self.skipped {
                 self.line(line);
             } else {
@@ -61,33 +119,26 @@ impl Meter {
                 }
             }
         }
+        self.line_bytes += chunk.len();
         self.hold(chunk, LINE_BYTES_MAX);
     }
 
-    /// The end of an answer. A request that was refused used nothing; for the rest, what nobody told is guessed by the
-    /// number of bytes.
-    pub fn finish(mut self, accepted: bool, request_bytes: u64) -> Reading {
+    /// The end of an answer. A request that was refused used nothing; for the rest, what nobody told, or what cannot be
+    /// true, is estimated by the number of bytes.
+    pub fn finish(mut self, accepted: bool, ceiling: &Ceiling) -> Reading {
         let held = std::mem::take(&mut self.held);
         match self.form {
             Form::Whole => self.note(&held),
             // The last line may lack its end.
             Form::Stream => self.line(&held),
         }
-        let mut reading =
-            Reading { usage: self.seen.usage, estimated: false, stop_reason: self.seen.stop_reason.take() };
+        let stop_reason = self.stop_reason.take();
         if !accepted {
-            return reading;
+            return Reading { usage: Usage::default(), estimated: false, stop_reason };
         }
-        if !self.seen.input {
-            reading.usage.input = tokens_of(request_bytes);
-            reading.estimated = true;
-        }
-        if !self.seen.output {
-            let text = if self.form == Form::Whole { self.bytes } else { self.seen.text_bytes };
-            reading.usage.output = reading.usage.output.max(tokens_of(text));
-            reading.estimated = true;
-        }
-        reading
+        let text_bytes = if self.form == Form::Whole { self.bytes } else { self.text_bytes };
+        let charge = ceiling.charge(&self.seen, text_bytes);
+        Reading { usage: charge.usage, estimated: charge.estimated, stop_reason }
     }
 
     fn hold(&mut self, part: &[u8], max: usize) {
@@ -110,18 +161,18 @@ impl Meter {
         if !json.starts_with(b"{") && !json.trim_ascii_start().starts_with(b"{") {
             return;
         }
-        let Some(told) = usage::told(self.vendor, json) else { return };
-        let (sum, new) = (&mut self.seen.usage, told.usage);
+        let Some(piece) = usage::told(self.vendor, json) else { return };
+        let (sum, new) = (&mut self.seen.usage, piece.told.usage);
         sum.input = sum.input.max(new.input);
         sum.output = sum.output.max(new.output);
         sum.cache_read = sum.cache_read.max(new.cache_read);
         sum.cache_write = sum.cache_write.max(new.cache_write);
         sum.cache_write_long = sum.cache_write_long.max(new.cache_write_long);
-        self.seen.input |= told.input;
-        self.seen.output |= told.output;
-        self.seen.text_bytes += told.text_bytes;
-        let stop = told.stop_reason.map(|reason| reason.chars().take(STOP_REASON_CHARS_MAX).collect());
-        self.seen.stop_reason = stop.or(self.seen.stop_reason.take());
+        self.seen.input |= piece.told.input;
+        self.seen.output |= piece.told.output;
+        self.text_bytes += piece.text_bytes;
+        let stop = piece.stop_reason.map(|reason| reason.chars().take(STOP_REASON_CHARS_MAX).collect());
+        self.stop_reason = stop.or(self.stop_reason.take());
     }
 }
 
@@ -130,6 +181,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::domain::charge::Output;
 
     const ANTHROPIC: &str = concat!(
         "event: message_start\n",
@@ -162,10 +214,16 @@ mod tests {
         Usage { input, output, cache_read, cache_write, cache_write_long }
     }
 
+    const CEILING: Ceiling = Ceiling { request_bytes: 400, output: Output { expected: 1000, max: 1000 } };
+
+    fn meter(vendor: Vendor, form: Form) -> Meter {
+        Meter::new(vendor, form, 64 << 20)
+    }
+
     fn read(vendor: Vendor, form: Form, text: &str, accepted: bool) -> Reading {
-        let mut meter = Meter::new(vendor, form);
-        meter.feed(text.as_bytes());
-        meter.finish(accepted, 400)
+        let mut meter = meter(vendor, form);
+        meter.feed(text.as_bytes()).unwrap();
+        meter.finish(accepted, &CEILING)
     }
 
     fn reading(usage: Usage, estimated: bool, stop: Option<&str>) -> Reading {
@@ -208,15 +266,44 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_let_go_and_the_next_one_is_read() {
-        let mut meter = Meter::new(Vendor::Anthropic, Form::Stream);
-        meter.feed(b"data: {\"delta\":{\"text\":\"");
+        let mut meter = meter(Vendor::Anthropic, Form::Stream);
+        meter.feed(b"data: {\"delta\":{\"text\":\"").unwrap();
         for _ in 0..100 {
-            meter.feed(&[b'x'; 10_000]);
+            meter.feed(&[b'x'; 10_000]).unwrap();
             assert!(meter.held.len() <= LINE_BYTES_MAX);
         }
-        meter.feed(b"\"}}\n\n");
-        meter.feed(ANTHROPIC.as_bytes());
-        assert_eq!(meter.finish(true, 4).usage, usage(25, 15, 7, 40, 10));
+        meter.feed(b"\"}}\n\n").unwrap();
+        meter.feed(ANTHROPIC.as_bytes()).unwrap();
+        assert_eq!(meter.finish(true, &CEILING).usage, usage(25, 15, 7, 40, 10));
+    }
+
+    #[test]
+    fn an_answer_has_a_bound_in_bytes_lines_and_the_length_of_a_line() {
+        let fed = |form, bytes_max, chunk: &[u8], times: usize| {
+            let mut meter = Meter::new(Vendor::Openai, form, bytes_max);
+            let end = (0..times).try_for_each(|_| meter.feed(chunk));
+            (end, meter.held.len() <= WHOLE_BYTES_MAX)
+        };
+        for form in [Form::Stream, Form::Whole] {
+            assert_eq!(fed(form, 100, b"data: 4567\n", 9), (Ok(()), true));
+            assert_eq!(fed(form, 100, b"data: 4567\n", 10), (Err(Excess::Answer(100)), true));
+        }
+        let (chunk, endless) = ([b'x'; 1 << 20], 1 << 40);
+        assert_eq!(fed(Form::Stream, endless, &chunk, 16), (Ok(()), true));
+        assert_eq!(fed(Form::Stream, endless, &chunk, 17), (Err(Excess::Line(EVENT_BYTES_MAX)), true));
+        assert_eq!(fed(Form::Stream, endless, &[b'\n'; 1 << 20], 8), (Err(Excess::Lines(LINES_MAX)), true));
+        assert_eq!(fed(Form::Whole, endless, &chunk, 40), (Ok(()), true));
+    }
+
+    #[test]
+    fn json_that_is_nested_without_end_is_passed_over() {
+        for open in ["[", "{\"usage\":", "{\"a\":"] {
+            let deep = format!("{{\"choices\":{}", open.repeat(1_000_000));
+            assert_eq!(
+                read(Vendor::Openai, Form::Whole, &deep, true),
+                reading(usage(100, 1000, 0, 0, 0), true, None)
+            );
+        }
     }
 
     proptest! {
@@ -225,22 +312,22 @@ mod tests {
             for (vendor, text) in [(Vendor::Anthropic, ANTHROPIC), (Vendor::Openai, OPENAI)] {
                 let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % (text.len() + 1)).collect();
                 cuts.sort_unstable();
-                let mut meter = Meter::new(vendor, Form::Stream);
+                let mut meter = meter(vendor, Form::Stream);
                 let mut from = 0;
                 for cut in cuts.into_iter().chain([text.len()]) {
-                    meter.feed(&text.as_bytes()[from..cut]);
+                    meter.feed(&text.as_bytes()[from..cut]).unwrap();
                     from = cut;
                 }
-                prop_assert_eq!(meter.finish(true, 400), read(vendor, Form::Stream, text, true));
+                prop_assert_eq!(meter.finish(true, &CEILING), read(vendor, Form::Stream, text, true));
             }
         }
 
         #[test]
         fn nonsense_never_panics(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..20)) {
             for form in [Form::Stream, Form::Whole] {
-                let mut meter = Meter::new(Vendor::Anthropic, form);
-                chunks.iter().for_each(|chunk| meter.feed(chunk));
-                meter.finish(true, 1);
+                let mut meter = meter(Vendor::Anthropic, form);
+                chunks.iter().try_for_each(|chunk| meter.feed(chunk)).unwrap();
+                meter.finish(true, &CEILING);
             }
         }
     }

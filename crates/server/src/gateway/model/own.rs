@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use bytes::Bytes;
-use omoi_protocol::{CallId, CallPurpose, SandboxId, Vendor, launch::Wire};
+use omoi_protocol::{CallId, CallPurpose, ModelFailure, SandboxId, Vendor, launch::Wire, model::error_of};
 use serde_json::{Value, json};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -20,7 +20,10 @@ use super::{
     request::Request,
     upstream::Letter,
 };
-use crate::store::NewCall;
+use crate::{
+    domain::charge::{Ceiling, Output},
+    store::NewCall,
+};
 
 const CHUNKS_MAX: usize = 16;
 /// A longer answer is none.
@@ -86,20 +89,22 @@ impl Calls {
     }
 
     async fn put(&self, id: CallId, own: Own) -> Result<Value, Unanswered> {
-        let (vendor, target) = match Wire::of_model(&own.model) {
-            Wire::Messages => (Vendor::Anthropic, MESSAGES),
-            Wire::Chat => (Vendor::Openai, COMPLETIONS),
+        let wire = Wire::of_model(&own.model);
+        let vendor = wire.vendor();
+        let target = match wire {
+            Wire::Messages => MESSAGES,
+            Wire::Chat => COMPLETIONS,
         };
         let body = Bytes::from(body(vendor, &own).to_string());
-        let request_bytes = body.len() as u64;
+        let ceiling = Ceiling { request_bytes: body.len() as u64, output: Output::bounded(own.output_max) };
         let booking = NewCall {
             id,
             sandbox_id: own.sandbox_id,
             vendor,
             model: own.model,
             purpose: own.purpose,
-            request_bytes,
-            output_max: own.output_max,
+            request_bytes: ceiling.request_bytes,
+            output_max: ceiling.output.expected,
         };
         let request = match door::scripted(self, Some(&booking), &body)? {
             Some(request) => request,
@@ -117,7 +122,7 @@ impl Calls {
             calls: self.clone(),
             vendor,
             request,
-            request_bytes,
+            ceiling,
             booking: Some(booking),
             slot: None,
             token: None,
@@ -137,9 +142,11 @@ impl Calls {
         }
         if !head.status.is_success() {
             let said: String = String::from_utf8_lossy(&bytes).chars().take(ERROR_CHARS_MAX).collect();
+            let status = head.status.as_u16();
+            let advice = ModelFailure::of(Some(status), &error_of(&bytes)).advice(vendor);
             return Err(Unanswered::Unavailable(format!(
-                "the model API answered {}: {said}",
-                head.status.as_u16()
+                "the {} answered {status}: {said}; {advice}",
+                vendor.api()
             )));
         }
         read(vendor, own.tool.name, &bytes)

@@ -7,9 +7,11 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use omoi_protocol::Vendor;
-use serde_json::json;
+use bytes::Bytes;
+use omoi_protocol::{Vendor, model::REFUSED_HEADER};
+use serde_json::{Value, json};
 
+use super::meter::Excess;
 use crate::{
     domain::{budget::Standing, money::Usd},
     http::problem::ApiError,
@@ -28,11 +30,19 @@ pub struct Refusal {
     code: String,
     message: String,
     retry_after: Option<Duration>,
+    /// A repeat would be refused again, whatever agents make of the status.
+    for_good: bool,
 }
 
 impl Refusal {
     pub fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
-        Self { status, code: code.to_owned(), message: message.into(), retry_after: None }
+        let for_good = status.is_client_error();
+        Self { status, code: code.to_owned(), message: message.into(), retry_after: None, for_good }
+    }
+
+    /// For what would cost the same again and come to the same.
+    pub fn for_good(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
+        Self { for_good: true, ..Self::new(status, code, message) }
     }
 
     pub fn invalid(message: impl Into<String>) -> Self {
@@ -75,6 +85,10 @@ impl Refusal {
         self.code == OVER_BUDGET || self.code == RESERVED
     }
 
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
     pub fn into_message(self) -> String {
         self.message
     }
@@ -84,23 +98,42 @@ impl Refusal {
         Self::new(StatusCode::BAD_GATEWAY, "model_unavailable", message)
     }
 
+    /// An answer that is longer than it may be.
+    pub fn too_long(excess: Excess) -> Self {
+        let message =
+            format!("the answer of the model API was cut off: {excess}; ask for a shorter one (max_tokens)");
+        Self::for_good(StatusCode::BAD_GATEWAY, "answer_too_long", message)
+    }
+
     pub fn into_response(self, vendor: Vendor) -> Response {
-        let (kind, code) = (kind(self.status), self.code);
+        let mut response = (self.status, Json(self.body(vendor))).into_response();
+        let headers = response.headers_mut();
+        if let Ok(code) = HeaderValue::from_str(&self.code) {
+            headers.insert(HeaderName::from_static(REFUSED_HEADER), code);
+        }
+        if let Some(after) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+        } else if self.for_good {
+            headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
+        }
+        response
+    }
+
+    /// As the last event of a stream that has begun. It begins with the end of whatever event was under way.
+    pub fn into_event(self, vendor: Vendor) -> Bytes {
+        let name = if vendor == Vendor::Anthropic { "event: error\n" } else { "" };
+        format!("\n\n{name}data: {}\n\n", self.body(vendor)).into()
+    }
+
+    fn body(&self, vendor: Vendor) -> Value {
+        let (kind, code) = (kind(self.status), &self.code);
         let message = format!("{code}: {}", self.message);
-        let body = match vendor {
+        match vendor {
             Vendor::Anthropic => json!({ "type": "error", "error": { "type": kind, "message": message } }),
             Vendor::Openai => {
                 json!({ "error": { "message": message, "type": kind, "param": null, "code": code } })
             }
-        };
-        let mut response = (self.status, Json(body)).into_response();
-        let headers = response.headers_mut();
-        if let Some(after) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
-        } else if self.status.is_client_error() {
-            headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
         }
-        response
     }
 }
 
@@ -121,7 +154,7 @@ fn kind(status: StatusCode) -> &'static str {
 impl From<ApiError> for Refusal {
     fn from(error: ApiError) -> Self {
         let (status, code, message, retry_after) = error.into_parts();
-        Self { status, code, message, retry_after }
+        Self { retry_after, ..Self::new(status, &code, message) }
     }
 }
 

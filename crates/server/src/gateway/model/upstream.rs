@@ -16,16 +16,15 @@ use crate::config;
 const SENT: [&str; 6] =
     ["accept", "content-type", "user-agent", "anthropic-version", "anthropic-beta", "openai-beta"];
 /// What a vendor may say to a sandbox.
-const RETURNED: [&str; 7] = [
-    "content-type",
-    "content-encoding",
-    "request-id",
-    "retry-after",
-    "retry-after-ms",
-    "x-should-retry",
-    "openai-processing-ms",
-];
+const RETURNED: [&str; 6] =
+    ["content-type", "request-id", "retry-after", "retry-after-ms", "x-should-retry", "openai-processing-ms"];
 const RETURNED_PREFIXES: [&str; 2] = ["anthropic-ratelimit-", "x-ratelimit-"];
+/// Headers of an answer that are passed on at most; those beyond it, and longer ones, are left out.
+const RETURNED_MAX: usize = 64;
+const RETURNED_BYTES_MAX: usize = 4096;
+/// Charsets in which the key's characters are single bytes, as they are in the key.
+const CHARSETS: [&str; 6] = ["utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "windows-1252"];
+const ENCODING_CHARS_MAX: usize = 60;
 const IDLE: Duration = Duration::from_secs(90);
 
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +44,7 @@ pub struct Upstream {
     base: String,
     /// None without a key: then there is nothing to send and no client is needed.
     way: Option<Way>,
-    /// The keys of the configuration that set them.
-    key_name: &'static str,
-    base_name: &'static str,
+    vendor: Vendor,
 }
 
 struct Way {
@@ -73,15 +70,13 @@ impl Upstreams {
         let anthropic = Upstream {
             way: key.map(|key| Way::new(base, config, header, "", key)).transpose()?,
             base: base.clone(),
-            key_name: "model.anthropic_api_key (ANTHROPIC_API_KEY)",
-            base_name: "model.anthropic_base_url",
+            vendor: Vendor::Anthropic,
         };
         let (base, key) = (&config.openai_base_url, config.openai_api_key.expose());
         let openai = Upstream {
             way: key.map(|key| Way::new(base, config, header::AUTHORIZATION, "Bearer ", key)).transpose()?,
             base: base.clone(),
-            key_name: "model.openai_api_key (OPENAI_API_KEY)",
-            base_name: "model.openai_base_url",
+            vendor: Vendor::Openai,
         };
         Ok(Self { anthropic, openai })
     }
@@ -98,8 +93,11 @@ impl Upstream {
     /// Refused where no key is configured: nothing is sent without one.
     pub fn request(&self, letter: Letter) -> Result<reqwest::RequestBuilder, Refusal> {
         let way = self.way.as_ref().ok_or_else(|| {
-            let message =
-                format!("no key for this model API is configured; set {} and restart", self.key_name);
+            let message = format!(
+                "no key for the {} is set; set {} and restart the server",
+                self.vendor.api(),
+                self.vendor.key_setting()
+            );
             Refusal::new(StatusCode::FORBIDDEN, "model_key_missing", message)
         })?;
         let mut headers: HeaderMap = SENT
@@ -118,14 +116,25 @@ impl Upstream {
 
     /// Following it would carry the key to wherever it points.
     pub fn redirected(&self) -> Refusal {
-        let message = format!("the model API redirects elsewhere; set {} to where it is", self.base_name);
+        let message =
+            format!("the model API redirects elsewhere; set {} to where it is", self.vendor.base_setting());
         Refusal::bad_gateway(message)
+    }
+
+    /// An answer that is encoded, though it was asked for as it is: the key could not be found in it.
+    pub fn encoded(&self, encoding: &str) -> Refusal {
+        let message = format!(
+            "the model API answers in {encoding}, which was not asked for and cannot be searched for the key; set {} to \
+             an address that answers without it",
+            self.vendor.base_setting()
+        );
+        Refusal::for_good(StatusCode::BAD_GATEWAY, "answer_encoded", message)
     }
 
     /// Without the address, which is nobody's business inside a sandbox.
     pub fn unreachable(&self, sent: bool) -> Refusal {
         let what = if sent { "broke off before it answered" } else { "cannot be reached" };
-        Refusal::bad_gateway(format!("the model API {what}; its address is {}", self.base_name))
+        Refusal::bad_gateway(format!("the model API {what}; its address is {}", self.vendor.base_setting()))
     }
 }
 
@@ -138,9 +147,37 @@ pub fn returned(headers: &HeaderMap, redactor: &Redactor) -> HeaderMap {
     let clean = |value: &HeaderValue| HeaderValue::from_bytes(&redactor.whole(value.as_bytes())).ok();
     headers
         .iter()
-        .filter(|(name, _)| passes(name))
+        .filter(|(name, value)| passes(name) && value.len() <= RETURNED_BYTES_MAX)
+        .take(RETURNED_MAX)
         .filter_map(|(name, value)| Some((name.clone(), clean(value)?)))
         .collect()
+}
+
+/// How an answer is encoded, where it is: its content, its transfer or its text.
+pub fn encoding(headers: &HeaderMap) -> Option<String> {
+    let first = |name: HeaderName, plain: &[&str]| {
+        let values = headers.get_all(name).iter();
+        let mut words =
+            values.flat_map(|value| value.to_str().unwrap_or("unreadable").split(',').map(str::trim));
+        words.find(|word| !word.is_empty() && !plain.iter().any(|plain| word.eq_ignore_ascii_case(plain)))
+    };
+    let coding = first(header::CONTENT_ENCODING, &["identity"]).map(|word| ("content encoding", word));
+    let transfer =
+        || first(header::TRANSFER_ENCODING, &["chunked", "identity"]).map(|word| ("transfer encoding", word));
+    let charset = || charset(headers).map(|word| ("charset", word));
+    let (what, word) = coding.or_else(transfer).or_else(charset)?;
+    Some(format!("the {what} {:?}", word.chars().take(ENCODING_CHARS_MAX).collect::<String>()))
+}
+
+/// The charset of an answer, where it is one in which a key looks different.
+fn charset(headers: &HeaderMap) -> Option<&str> {
+    let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    charsets.find_map(|(_, value)| {
+        let value = value.trim().trim_matches('"');
+        (!CHARSETS.iter().any(|plain| value.eq_ignore_ascii_case(plain))).then_some(value)
+    })
 }
 
 impl Way {
@@ -178,4 +215,51 @@ fn install_crypto() {
     static ONCE: Once = Once::new();
     // Whoever comes second is told that there is one, which is all that is wanted.
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_not_plain_is_known_by_its_headers() {
+        for (name, values, expected) in [
+            ("content-encoding", &[][..], None),
+            ("content-encoding", &["identity"], None),
+            ("content-encoding", &["Identity, identity"], None),
+            ("content-encoding", &[""], None),
+            ("content-encoding", &["gzip"], Some("the content encoding \"gzip\"")),
+            ("content-encoding", &["GZIP"], Some("the content encoding \"GZIP\"")),
+            ("content-encoding", &["identity, br"], Some("the content encoding \"br\"")),
+            ("content-encoding", &["identity", "zstd"], Some("the content encoding \"zstd\"")),
+            ("content-encoding", &["x-unheard-of"], Some("the content encoding \"x-unheard-of\"")),
+            ("transfer-encoding", &["chunked"], None),
+            ("transfer-encoding", &["Chunked"], None),
+            ("transfer-encoding", &["gzip, chunked"], Some("the transfer encoding \"gzip\"")),
+            ("transfer-encoding", &["deflate", "chunked"], Some("the transfer encoding \"deflate\"")),
+            ("content-type", &["application/json"], None),
+            ("content-type", &["text/event-stream; charset=utf-8"], None),
+            ("content-type", &["text/html; Charset=\"ISO-8859-1\""], None),
+            ("content-type", &["application/json; charset=utf-16"], Some("the charset \"utf-16\"")),
+            ("content-type", &["application/json; a=b; CHARSET=\"UTF-7\""], Some("the charset \"UTF-7\"")),
+        ] {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+            }
+            assert_eq!(encoding(&headers).as_deref(), expected, "{name} {values:?}");
+        }
+    }
+
+    #[test]
+    fn only_so_many_headers_of_only_so_many_bytes_come_back() {
+        let mut headers = HeaderMap::new();
+        for n in 0..200 {
+            let name = HeaderName::from_bytes(format!("x-ratelimit-{n}").as_bytes()).unwrap();
+            headers.insert(name, HeaderValue::from_static("1"));
+        }
+        headers.insert("retry-after", HeaderValue::from_str(&"7".repeat(5000)).unwrap());
+        let returned = returned(&headers, &Redactor::new("key"));
+        assert_eq!((returned.len(), returned.get("retry-after")), (RETURNED_MAX, None));
+    }
 }

@@ -1,6 +1,10 @@
 //! Plain HTTP: a request written anew for its host, an answer streamed back, and nothing ambiguous passed on.
 
+use std::time::Duration;
+
+use omoi_server::config::Config;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
 
 use super::{Answer, Proxy, StandIn, head, open_loopback, with_stand_in};
 use crate::app::{App, On};
@@ -175,5 +179,84 @@ async fn a_request_without_a_path_asks_for_the_root() {
         let request = format!("GET http://127.0.0.1:{port}{uri} HTTP/1.0\r\n\r\n");
         let (answer, received) = tokio::join!(proxy.ask(&request), stand_in.answer(OK));
         assert_eq!((answer.status(), received.lines().next()), (200, Some(line)));
+    }
+}
+
+#[tokio::test]
+async fn only_known_methods_are_passed_on() {
+    let app = App::start_with(On::Sqlite, open_loopback).await;
+    let (mut proxy, stand_in, target) = with_stand_in(&app).await;
+    for method in ["TRACE", "TRACK"] {
+        let request = format!("{method} http://{target}/ HTTP/1.1\r\nHost: {target}\r\nCookie: a=b\r\n\r\n");
+        let answer = proxy.ask(&request).await;
+        answer.refused(405, "method_not_allowed", &[method, "CONNECT"]);
+        assert_eq!(answer.header("allow"), Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
+    }
+    for method in ["trace", "Trace", "get", "BREW", "PRI", "PROPFIND"] {
+        let request = format!("{method} http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n");
+        proxy.ask(&request).await.refused(501, "method_unknown", &[method]);
+    }
+    assert!(stand_in.is_untouched());
+    for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+        let request = format!("{method} http://{target}/x HTTP/1.1\r\nHost: {target}\r\n\r\n");
+        let (answer, received) = tokio::join!(proxy.ask(&request), stand_in.answer(OK));
+        assert_eq!(answer.status(), 200, "{method}");
+        assert!(received.starts_with(&format!("{method} /x HTTP/1.1\r\n")), "{received}");
+    }
+    let log = proxy.log(&app).await;
+    let refused: Vec<_> = log.iter().filter(|line| line["decision"] == "refused").collect();
+    assert!(
+        refused.iter().any(|line| line["method"] == "TRACE" && line["host"] == "good.example"),
+        "{log:?}"
+    );
+}
+
+/// The host has done nothing wrong, so the client is not told of a bad gateway.
+#[tokio::test]
+async fn a_body_that_is_none_is_the_client_s_fault() {
+    let app = App::start_with(On::Sqlite, open_loopback).await;
+    let (mut proxy, stand_in, target) = with_stand_in(&app).await;
+    let chunked = "Transfer-Encoding: chunked";
+    for (headers, body) in [
+        (chunked, "zz\r\nhello\r\n"),
+        (chunked, "5\r\nhelloXX0\r\n\r\n"),
+        (chunked, "-5\r\nhello\r\n"),
+        (chunked, "11111111111111111\r\nhello\r\n"),
+        (chunked, "5\r\nhello\r\n"),
+        (chunked, ""),
+        ("Content-Length: 10", "hello"),
+    ] {
+        let request = format!("POST http://{target}/ HTTP/1.1\r\nHost: {target}\r\n{headers}\r\n\r\n{body}");
+        let asked = async {
+            let mut client = proxy.dial().await;
+            client.send(request.as_bytes()).await;
+            // What was not sent by now does not come.
+            client.0.shutdown().await.unwrap();
+            client.answer().await
+        };
+        // The host hears the request out, and has nothing to say before its end.
+        let (answer, ()) = tokio::join!(asked, async {
+            stand_in.accept().await.rest().await;
+        });
+        answer.refused(400, "bad_body", &["good.example"]);
+    }
+    let log = proxy.log(&app).await;
+    assert!(log.iter().all(|line| line["decision"] == "refused" && line["code"] == "bad_body"), "{log:?}");
+}
+
+fn impatient(config: &mut Config) {
+    open_loopback(config);
+    config.egress.idle_timeout = Duration::from_millis(300);
+}
+
+#[tokio::test]
+async fn who_keeps_the_other_side_waiting_is_named() {
+    let app = App::start_with(On::Sqlite, impatient).await;
+    let (proxy, stand_in, target) = with_stand_in(&app).await;
+    for (body, status, code) in [("hel", 408, "body_too_slow"), ("hello", 504, "idle_timeout")] {
+        let request =
+            format!("POST http://{target}/ HTTP/1.1\r\nHost: {target}\r\nContent-Length: 5\r\n\r\n{body}");
+        let (answer, _) = tokio::join!(proxy.ask(&request), async { stand_in.accept().await.rest().await });
+        answer.refused(status, code, &["egress.idle_timeout"]);
     }
 }

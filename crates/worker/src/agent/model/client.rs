@@ -121,7 +121,7 @@ impl Model {
             return Err(if self.wants_other_field(&refusal) {
                 Outcome::OtherField
             } else {
-                refusal.fault().into()
+                refusal.fault(self.settings.wire.vendor()).into()
             });
         }
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());

@@ -68,17 +68,18 @@ impl Tries {
                 self.away += 1;
                 let since = *self.away_since.get_or_insert(now);
                 if now.duration_since(since) >= self.policy.total_away {
-                    return Err(Error::Exhausted { attempts: self.away + self.failed, last: error });
+                    let attempts = self.away + self.failed;
+                    return Err(Error::Exhausted { origin: None, attempts, last: error });
                 }
                 let delay = self.backoff(self.away);
                 Ok(Pause { attempt: self.away, attempts_max: 0, delay, status: None, error })
             }
-            Fault::Passing { status, text, after } => {
+            Fault::Passing { origin, status, text, after } => {
                 (self.away, self.away_since) = (0, None);
                 self.failed += 1;
                 let (attempt, attempts_max) = (self.failed, self.policy.attempts_max);
                 if attempt >= attempts_max {
-                    return Err(Error::Exhausted { attempts: attempt, last: text });
+                    return Err(Error::Exhausted { origin, attempts: attempt, last: text });
                 }
                 let delay = match after {
                     // Many may have been told the same.
@@ -118,7 +119,8 @@ mod tests {
     };
 
     fn passing(after: Option<u64>) -> Fault {
-        Fault::Passing { status: Some(529), text: "busy".to_owned(), after: after.map(Duration::from_secs) }
+        let after = after.map(Duration::from_secs);
+        Fault::Passing { origin: None, status: Some(529), text: "busy".to_owned(), after }
     }
 
     #[test]
@@ -131,7 +133,7 @@ mod tests {
             let delay = pause.delay.as_secs_f64();
             assert!((seconds * 0.75..seconds * 1.25).contains(&delay), "{attempt}: {delay}");
         }
-        let over = Error::Exhausted { attempts: 5, last: "busy".to_owned() };
+        let over = Error::Exhausted { origin: None, attempts: 5, last: "busy".to_owned() };
         assert_eq!(tries.after(passing(None), now), Err(over));
     }
 

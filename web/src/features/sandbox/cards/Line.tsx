@@ -84,7 +84,7 @@ function sayingOf(event: LogEvent): Said {
     case 'agent.stream_error':
       return { icon: RefreshCw, tone: 'warn', title: 'The model did not answer', words: of('error'), meta: retry(data) }
     case 'model.call':
-      return { icon: Coins, tone: of('state') === 'done' ? 'plain' : 'bad', title: 'Model call', words: [of('model'), of('state'), of('error')].filter(Boolean).join(' · '), meta: code(data) }
+      return { icon: Coins, tone: of('state') === 'done' && of('failure') === undefined ? 'plain' : 'bad', title: 'Model call', words: [of('model'), of('failure')?.replaceAll('_', ' ') ?? of('state'), of('advice')].filter(Boolean).join(' · '), meta: code(data) }
     case 'budget.exceeded':
       return {
         icon: Coins,

@@ -11,9 +11,11 @@ use super::{
     scenario::Scenario,
     talk::Talk,
 };
-use crate::{config, domain::price::Tariff};
+use crate::{
+    config,
+    domain::{model_key::SCRIPTED, price::Tariff},
+};
 
-const PREFIX: &str = "scripted";
 /// Chooses the scenario of a conversation, at the beginning of its first message.
 const CHOICE: &str = "@scenario ";
 const FILES_MAX: usize = 1000;
@@ -46,11 +48,6 @@ impl std::ops::Deref for Library {
     }
 }
 
-/// Whether a model of this name is played here, and nothing is sent to a vendor.
-pub fn is_scripted(model: &str) -> bool {
-    model.strip_prefix(PREFIX).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 impl Library {
     pub fn load(config: &config::Model) -> Result<Self, Error> {
         let mut scenarios = BTreeMap::new();
@@ -73,7 +70,7 @@ impl Library {
     /// The one that a conversation plays: the one it has played before, the one that its first message chooses, or the
     /// one that the model's name says.
     pub fn choose(&self, model: &str, talk: &Talk) -> Result<Arc<Scenario>, Refusal> {
-        let named = model.strip_prefix(PREFIX).unwrap_or_default().trim_start_matches('/');
+        let named = model.strip_prefix(SCRIPTED).unwrap_or_default().trim_start_matches('/');
         let named = self.named(named)?;
         let ids = talk.exchanges.iter().rev().flat_map(|exchange| &exchange.ids);
         if let Some(played) = ids.filter_map(|id| self.scenarios.get(scenario_of_id(id)?)).next() {

@@ -20,6 +20,6 @@ mod scenario;
 mod speech;
 mod talk;
 
-pub use library::{Library, is_scripted};
+pub use library::Library;
 pub use read::Error;
 pub use reply::{Part, Reply};

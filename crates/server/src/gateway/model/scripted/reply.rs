@@ -12,14 +12,17 @@ use tokio::time::sleep;
 use super::{
     super::{call::Broken, refusal::Refusal},
     chat,
-    library::{Library, is_scripted},
+    library::Library,
     messages,
     place::Place,
     scenario::{FaultKind, Scenario, Spot},
     speech::{Occasion, Speech},
     talk::Talk,
 };
-use crate::{domain::price::tokens_of, store::NewCall};
+use crate::{
+    domain::{model_key::is_scripted, price::tokens_of},
+    store::NewCall,
+};
 
 const STREAM: &str = "text/event-stream; charset=utf-8";
 const JSON: &str = "application/json";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use omoi_protocol::outcome::Tokens;
+use omoi_protocol::{Vendor, outcome::Tokens};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -89,7 +89,7 @@ impl Reader for ChatReader {
         let chunk: Chunk = serde_json::from_str(data)
             .map_err(|error| Fault::void(format!("an event of the stream is no valid JSON: {error}")))?;
         if let Some(error) = chunk.error {
-            return Err(Refusal::of(&error).in_stream());
+            return Err(Refusal::of(&error).in_stream(Vendor::Openai));
         }
         note(&mut self.id, chunk.id);
         note(&mut self.model, chunk.model);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use omoi_protocol::outcome::Tokens;
+use omoi_protocol::{Vendor, outcome::Tokens};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -138,7 +138,7 @@ impl Reader for MessageReader {
                 self.stopped = true;
                 return Ok(Flow::Done);
             }
-            Event::Error { error } => return Err(Refusal::of(&error).in_stream()),
+            Event::Error { error } => return Err(Refusal::of(&error).in_stream(Vendor::Anthropic)),
             Event::Unknown => {}
         }
         Ok(Flow::More)

@@ -1,14 +1,15 @@
 //! What goes wrong on the way: cut, stalled, malformed, refused, elsewhere.
 
-use omoi_protocol::launch::Wire;
+use omoi_protocol::{ModelFailure, Vendor, launch::Wire};
 use serde_json::json;
 use tokio::{net::TcpListener, sync::mpsc};
 
 use super::*;
+use crate::agent::model::error::Origin;
 
 /// What each fault is told as; it came three times.
 fn exhausted(error: &Error, part: &str) {
-    let Error::Exhausted { attempts: 3, last } = error else { panic!("{error:?}") };
+    let Error::Exhausted { attempts: 3, last, .. } = error else { panic!("{error:?}") };
     assert!(last.contains(part), "{part}: {last}");
 }
 
@@ -88,23 +89,27 @@ async fn refusals_end_the_question_at_once_and_say_why() {
         let error = json!({ "type": "error", "error": { "type": kind, "message": message } });
         Reply::json(status, "x-should-retry: true\r\n", &error)
     };
-    for (status, kind) in [
-        ("400 Bad Request", "invalid_request_error"),
-        ("401 Unauthorized", "authentication_error"),
-        ("403 Forbidden", "permission_error"),
-        ("404 Not Found", "not_found_error"),
-        ("422 Unprocessable", "invalid_request_error"),
+    for (status, kind, failure) in [
+        ("400 Bad Request", "invalid_request_error", ModelFailure::InvalidRequest),
+        ("401 Unauthorized", "authentication_error", ModelFailure::KeyInvalid),
+        ("402 Payment Required", "billing_error", ModelFailure::NoCredit),
+        ("403 Forbidden", "permission_error", ModelFailure::NotAllowed),
+        ("404 Not Found", "not_found_error", ModelFailure::ModelNotFound),
+        ("422 Unprocessable", "invalid_request_error", ModelFailure::InvalidRequest),
     ] {
         let (error, told) = error_to(Wire::Messages, reply(status, kind, "no way")).await;
         let number: u16 = status[..3].parse().unwrap();
         let (code, message) = (kind.to_owned(), "no way".to_owned());
-        assert_eq!(error, Error::Refused { status: number, code, message });
+        let origin = Origin::Vendor(Vendor::Anthropic, failure);
+        assert_eq!(error, Error::Refused { origin, status: number, code, message });
         assert_eq!(told.retries, vec![]);
     }
     let (error, _) = error_to(Wire::Messages, reply("413 Too Large", "request_too_large", "32 MB")).await;
     assert_eq!(error, Error::TooLong { message: "32 MB".to_owned() });
     let text = "budget_exceeded: the budget of this task is used up";
-    let (error, _) = error_to(Wire::Messages, reply("403 Forbidden", "permission_error", text)).await;
+    let body = json!({ "type": "error", "error": { "type": "permission_error", "message": text } });
+    let own = Reply::json("403 Forbidden", "x-omoi-refused: budget_exceeded\r\n", &body);
+    let (error, _) = error_to(Wire::Messages, own).await;
     assert_eq!(error, Error::OverBudget { message: "the budget of this task is used up".to_owned() });
 }
 
