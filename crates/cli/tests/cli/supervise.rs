@@ -1,16 +1,21 @@
 //! `omoi supervise`: recorded runs, replayed without a server.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::program::{Dir, run};
 
 const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/tests/runs");
-const RECORDINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/tests/recordings");
 
 fn recorded(name: &str) -> String {
     Path::new(RUNS).join(format!("{name}.jsonl")).display().to_string()
+}
+
+/// The directory of recordings of agents that Omoi did not drive. They are not part of this repository.
+#[expect(clippy::disallowed_methods, reason = "the recordings are elsewhere on each machine")]
+fn fixtures() -> Option<PathBuf> {
+    std::env::var_os("OMOI_FIXTURES").map(PathBuf::from)
 }
 
 #[test]
@@ -99,13 +104,13 @@ const DELAY_EVENTS_MAX: i64 = 180;
 fn the_rules_are_as_good_as_they_were_on_all_runs_there_are() {
     let dir = Dir::new();
     for seed in ["1", "2", "3"] {
-        let told = run(&dir, &["supervise", "measure", RUNS, RECORDINGS, "--seed", seed, "--json"]).json();
-        let made = &told["sources"][2]["score"];
+        let told = run(&dir, &["supervise", "measure", RUNS, "--seed", seed, "--json"]).json();
+        let made = &told["sources"][1]["score"];
         assert_eq!((&made["runs"], &made["good_runs"]), (&json!(200), &json!(80)));
         assert_eq!(
             made["quiet_runs"], 80,
             "something was found in a good run: {:#}",
-            told["sources"][2]["surplus"]
+            told["sources"][1]["surplus"]
         );
         for (kind, figure) in told["all"]["kinds"].as_object().unwrap() {
             // The judge is a model; no rule is right or wrong about what it says.
@@ -125,21 +130,28 @@ fn the_rules_are_as_good_as_they_were_on_all_runs_there_are() {
 
 #[test]
 fn nothing_is_found_in_recordings_of_others_that_a_reader_would_call_false() {
+    let Some(fixtures) = fixtures() else {
+        eprintln!("skipped: OMOI_FIXTURES names no directory of recordings");
+        return;
+    };
     let dir = Dir::new();
-    let told = run(&dir, &["supervise", "measure", RECORDINGS, "--made", "0", "--json"]).json();
-    let source = &told["sources"][0];
-    assert_eq!(source["surplus"], json!([]));
-    assert_eq!(source["unjudged"], json!([]), "add it to labels.yaml, with what you see in it");
-    assert_eq!(source["score"]["quiet_runs"], source["score"]["runs"]);
-    // One file is a blank line, which its recorder left behind.
-    let refused = source["refused"].as_array().unwrap();
-    assert!(refused.len() == 1 && refused[0].as_str().unwrap().contains("edge-badjson"), "{refused:?}");
-    let lines = &source["lines"];
-    let count = |key: &str| lines[key].as_u64().unwrap();
-    assert_eq!(count("read"), count("understood") + count("unknown") + count("broken"));
-    assert_eq!((count("broken"), count("read") > 1_000), (0, true), "{lines}");
-    let kinds: Vec<&String> = lines["unknown_kinds"].as_object().unwrap().keys().collect();
-    assert_eq!(kinds, ["_auth/status_update", "control_request/nonsense"]);
+    let mut read = 0;
+    for name in ["claude-stream-json", "own-recordings"] {
+        let recordings = fixtures.join(name).display().to_string();
+        let told = run(&dir, &["supervise", "measure", &recordings, "--made", "0", "--json"]).json();
+        let source = &told["sources"][0];
+        assert_eq!(source["surplus"], json!([]), "{name}");
+        // One file is a blank line, which its recorder left behind.
+        let refused = source["refused"].as_array().unwrap();
+        assert!(refused.iter().all(|why| why.as_str().unwrap().contains("edge-badjson")), "{refused:?}");
+        let lines = &source["lines"];
+        let count = |key: &str| lines[key].as_u64().unwrap();
+        assert_eq!(count("read"), count("understood") + count("unknown") + count("broken"), "{lines}");
+        assert_eq!(count("broken"), 0, "{lines}");
+        assert!(count("unknown") * 100 < count("read"), "{lines}");
+        read += count("read");
+    }
+    assert!(read > 1_000, "{read} lines");
 }
 
 #[test]
