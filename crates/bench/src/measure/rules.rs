@@ -49,9 +49,9 @@ pub async fn rules(bench: &Bench, kind: Kind, report: &mut Report) -> anyhow::Re
 #[expect(clippy::disallowed_methods, reason = "the program that is measured")]
 async fn measure(bench: &Bench) -> anyhow::Result<Value> {
     let mut command = Command::new(&bench.omoi);
-    command.args(["supervise", "measure", "--json", "--sandboxes", &SANDBOXES.to_string()]);
+    command.args(["supervise", "cost", "--json", "--sandboxes", &SANDBOXES.to_string()]);
     command.args(["--events", &bench.scale.watched_events.to_string()]);
     let output = command.env_clear().stdin(Stdio::null()).kill_on_drop(true).output().await?;
-    ensure!(output.status.success(), "omoi supervise measure: {}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "omoi supervise cost: {}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)
 }

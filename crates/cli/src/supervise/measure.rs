@@ -1,191 +1,227 @@
-//! What the rules of supervision cost: many sandboxes, each with a long run, watched side by side. For `make bench`.
+//! `omoi supervise measure`: how good the rules are, on recordings and on runs that are made with a known fault.
 
-use std::{fs, sync::Arc};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
-use jiff::Timestamp;
-use omoi_protocol::{
-    EventId, EventSource, SandboxId,
-    event::{
-        AgentFileEdited, AgentHeartbeat, AgentMessage, AgentToolCompleted, AgentToolResult, AgentToolUse,
-        Decimal, FileChange, ModelCall, Payload, StoredEvent,
-    },
+use anyhow::Result;
+use omoi_protocol::FindingKind;
+use omoi_server::domain::supervision::{
+    import::Ledger,
+    measure::{Base, Case, generate},
+    policy::Policy,
+    replay::{Replay, replay},
+    score::Score,
 };
-use omoi_server::domain::supervision::{guard::Guard, policy::Policy, trajectory::Charter};
 use serde::Serialize;
-use serde_json::json;
 
-use crate::Context;
+use super::{
+    files::Files,
+    replay::policy,
+    run::load,
+    show::{self, Figures},
+};
+use crate::{Context, out::Style};
 
-/// Events of one turn of the agent.
-const TURN: usize = 8;
-const LOOKS: usize = 64;
+const EXAMPLES: &str = "\
+Examples:
+  omoi supervise measure                                 200 runs that are made, with one known fault in three of five
+  omoi supervise measure runs recordings                 these recordings as well; good ones among them get faults too
+  omoi supervise measure --seed 7 --made 1000 --json     other runs, and more of them
 
-/// Measure what the rules of supervision cost
+What a person saw in recordings is read from a `labels.yaml` in their directory (`runs: { NAME: [{ kind, from }] }`), or from a
+NAME.yaml beside each (`expect: [{ kind, from }]`). What is found in a recording without labels is listed and not scored.";
+
+const MADE_MAX: u64 = 10_000;
+
+/// Measure how good the rules of supervision are: precision, recall, delay and confusions for each kind of finding
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Measure {
-    #[arg(long, default_value_t = 1000)]
-    sandboxes: usize,
-    #[arg(long, default_value_t = 10_000)]
-    events: usize,
+    /// Recordings, or directories of them
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// How many runs are made
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=MADE_MAX))]
+    made: u64,
+    /// What the runs that are made depend on
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The policy to measure, instead of the one that comes with the program
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
 }
 
 #[derive(Serialize)]
-struct Figures {
-    sandboxes: usize,
-    events: usize,
-    /// Processor time for taking one event in one sandbox: of all, and of the first and the last tenth.
-    event_us: f64,
-    first_us: f64,
-    last_us: f64,
-    /// Processor time for one look at all sandboxes, with one new event in each and with none.
-    tick_ms: f64,
-    idle_tick_ms: f64,
-    findings: usize,
-    bytes_mean: usize,
-    bytes_most: usize,
-    /// What the process holds more than before.
-    resident_bytes: u64,
+struct Answer {
+    seed: u64,
+    /// The lines of all recordings together.
+    lines: Ledger,
+    sources: Vec<Source>,
+    all: Figures,
+}
+
+/// A directory of recordings, or what was made.
+#[derive(Serialize)]
+struct Source {
+    source: String,
+    files: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines: Option<Ledger>,
+    /// Files that hold no run, with the reason.
+    refused: Vec<String>,
+    /// Recordings that no person has judged.
+    unjudged: Vec<String>,
+    /// Findings that are expected by no label.
+    surplus: Vec<Surplus>,
+    score: Figures,
+}
+
+#[derive(Serialize)]
+struct Surplus {
+    run: String,
+    kind: FindingKind,
+    seq: i64,
+    text: String,
+}
+
+struct Measuring {
+    policy: Policy,
+    all: Score,
+    lines: Ledger,
+    bases: Vec<Base>,
 }
 
 impl Measure {
     pub fn run(&self, cx: &Context) -> Result<()> {
-        let (policy, count) = (Policy::shipped(), self.events.max(10 * TURN));
-        let events: Vec<StoredEvent> = (0..count + LOOKS).map(event).collect::<Result<_>>()?;
-        let before = resident()?;
-        let charter = Arc::new(Charter::default());
-        let mut guards: Vec<Guard> =
-            (0..self.sandboxes.max(1)).map(|_| Guard::new(charter.clone())).collect();
-        let (mut findings, mut tenths, began) = (0, Vec::new(), cpu_ns()?);
-        for tenth in events[..count].chunks(count / 10) {
-            let began = cpu_ns()?;
-            for event in tenth {
-                findings +=
-                    guards.iter_mut().map(|guard| guard.take(event, &policy.rules).len()).sum::<usize>();
-            }
-            tenths.push((cpu_ns()? - began) as f64 / (tenth.len() * guards.len()) as f64 / 1000.0);
+        let policy = policy(self.policy.as_deref())?;
+        let mut measuring =
+            Measuring { policy, all: Score::default(), lines: Ledger::default(), bases: Vec::new() };
+        let mut sources = Vec::new();
+        for path in &self.paths {
+            sources.push(measuring.recordings(path)?);
         }
-        let taken = (cpu_ns()? - began) as f64 / (count * guards.len()) as f64 / 1000.0;
-        let held = resident()?.saturating_sub(before);
-        // The kernel counts in ticks of its own, so one look is too short to be seen.
-        let looks = &events[count..];
-        let began = cpu_ns()?;
-        for event in looks {
-            let now = event.created_at;
-            findings += guards.iter_mut().map(|guard| guard.tick(now, &policy.rules).len()).sum::<usize>();
-        }
-        let idle_tick_ms = (cpu_ns()? - began) as f64 / 1e6 / looks.len() as f64;
-        let began = cpu_ns()?;
-        for event in looks {
-            for guard in &mut guards {
-                findings += guard.take(event, &policy.rules).len();
-                findings += guard.tick(event.created_at, &policy.rules).len();
-            }
-        }
-        let tick_ms = (cpu_ns()? - began) as f64 / 1e6 / looks.len() as f64;
-        let bytes: Vec<usize> = guards.iter().map(Guard::bytes).collect();
-        let figures = Figures {
-            sandboxes: guards.len(),
-            events: count,
-            event_us: taken,
-            first_us: tenths[0],
-            last_us: tenths[9],
-            tick_ms,
-            idle_tick_ms,
-            findings,
-            bytes_mean: bytes.iter().sum::<usize>() / guards.len(),
-            bytes_most: bytes.into_iter().max().unwrap_or(0),
-            resident_bytes: held,
-        };
-        cx.out.answer(&figures, |_| serde_json::to_string_pretty(&figures).unwrap_or_default())
+        let cases = generate(self.seed, self.made as usize, &measuring.bases);
+        sources.push(measuring.made(&cases));
+        let answer =
+            Answer { seed: self.seed, lines: measuring.lines, sources, all: Figures::of(&measuring.all) };
+        cx.out.answer(&answer, |style| answer.text(style))
     }
 }
 
-/// A turn: a call of the model, a word, a command and what came of it, a change; and heartbeats in between.
-fn event(at: usize) -> Result<StoredEvent> {
-    let (turn, seq) = (at / TURN, i64::try_from(at)? + 1);
-    let id = Some(format!("toolu_{turn}"));
-    let command = format!("cargo test -p shop --test case_{} 2>&1 | tail -40", turn % 50);
-    let output = format!(
-        "running {turn} tests\n{}test result: ok. {turn} passed; 0 failed",
-        "test cart::counts ... ok\n".repeat(20)
-    );
-    let payload: Payload = match at % TURN {
-        0 => ModelCall {
-            input_tokens: Some(900),
-            output_tokens: Some(120),
-            cost_usd: Decimal::new(0.001),
-            ..ModelCall::default()
+impl Measuring {
+    fn recordings(&mut self, path: &Path) -> Result<Source> {
+        let files = Files::of(path)?;
+        let (mut score, mut lines) = (Score::default(), Ledger::default());
+        let (mut refused, mut unjudged, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
+        for (name, path) in &files.paths {
+            let run = match load(path)? {
+                Ok(run) => run,
+                Err(error) => {
+                    error.ledger().into_iter().for_each(|own| lines.add(own));
+                    refused.push(error.to_string());
+                    continue;
+                }
+            };
+            lines.add(&run.ledger);
+            let replayed = replay(&run.events, run.charter.clone(), &self.policy);
+            let labels = files.labels(name);
+            let is_expected =
+                |kind| labels.is_some_and(|labels| labels.iter().any(|label| label.kind == kind));
+            surplus.extend(Surplus::of(name, &replayed, is_expected));
+            match labels {
+                Some(labels) => {
+                    score.add(name, &run.events, &replayed, labels)?;
+                    self.all.add(name, &run.events, &replayed, labels)?;
+                    if labels.is_empty() && replayed.findings.is_empty() {
+                        self.bases.push(Base {
+                            name: name.clone(),
+                            charter: run.charter,
+                            events: run.events,
+                        });
+                    }
+                }
+                None => unjudged.push(name.clone()),
+            }
         }
-        .into(),
-        1 => AgentMessage {
-            content: Some(format!("Step {turn}: I run the tests and look.")),
-            ..AgentMessage::default()
+        self.lines.add(&lines);
+        let score = Figures::of(&score);
+        let source = path.display().to_string();
+        Ok(Source { source, files: files.paths.len(), lines: Some(lines), refused, unjudged, surplus, score })
+    }
+
+    fn made(&mut self, cases: &[Case]) -> Source {
+        let (mut score, mut surplus) = (Score::default(), Vec::new());
+        for case in cases {
+            let replayed = replay(&case.events, case.charter.clone(), &self.policy);
+            let is_expected =
+                |kind| case.expected.iter().any(|one| one.kind == kind) || case.also.contains(&kind);
+            surplus.extend(Surplus::of(&case.name, &replayed, is_expected));
+            for score in [&mut score, &mut self.all] {
+                score.judge(&case.name, &case.events, &replayed, &case.expected, case.also);
+            }
         }
-        .into(),
-        2 => AgentToolUse {
-            tool: Some("Bash".to_owned()),
-            tool_use_id: id,
-            input: Some(json!({ "command": command, "description": "Run" })),
-            ..AgentToolUse::default()
+        Source {
+            source: "made".to_owned(),
+            files: 0,
+            lines: None,
+            refused: Vec::new(),
+            unjudged: Vec::new(),
+            surplus,
+            score: Figures::of(&score),
         }
-        .into(),
-        3 => AgentToolResult {
-            tool_use_id: id,
-            result: Some(output),
-            is_error: Some(turn % 7 == 0),
-            ..AgentToolResult::default()
-        }
-        .into(),
-        4 => AgentToolCompleted {
-            tool: Some("Bash".to_owned()),
-            tool_use_id: id,
-            tool_input: Some(json!({ "command": command })),
-            tool_response: Some(json!({ "stdout": output })),
-            ..AgentToolCompleted::default()
-        }
-        .into(),
-        5 => AgentFileEdited {
-            file_path: Some(format!("src/module_{}/file.rs", turn % 120)),
-            change_type: Some(FileChange::Modified),
-            diff_preview: Some(format!(
-                "index {turn:08x}..{:08x} 100644\n@@ -1,3 +1,3 @@\n-let a = {turn};\n+let a = {};\n",
-                turn + 1,
-                turn + 1
-            )),
-            ..AgentFileEdited::default()
-        }
-        .into(),
-        6 => AgentHeartbeat {
-            cpu_seconds: Decimal::new(turn as f64),
-            io_bytes: Some(turn as u64 * 4096),
-            processes: Some(3),
-            ..AgentHeartbeat::default()
-        }
-        .into(),
-        _ => AgentMessage { content: Some("I read on.".to_owned()), ..AgentMessage::default() }.into(),
-    };
-    Ok(StoredEvent {
-        id: EventId(seq),
-        sandbox_id: "sbx-measured".parse::<SandboxId>()?,
-        seq,
-        worker_seq: None,
-        event_type: payload.event_type().to_owned(),
-        event_data: payload.to_raw(),
-        source: EventSource::Agent,
-        created_at: Timestamp::from_second(1_700_000_000 + seq)?,
-    })
+    }
 }
 
-/// Time that this thread has had a processor.
-fn cpu_ns() -> Result<u64> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat")
-        .context("the kernel keeps no account of processor time")?;
-    Ok(text.split_whitespace().next().unwrap_or_default().parse()?)
+impl Surplus {
+    fn of(run: &str, replay: &Replay, is_expected: impl Fn(FindingKind) -> bool) -> Vec<Self> {
+        let surplus = replay.findings.iter().filter(|finding| !is_expected(finding.kind));
+        surplus
+            .map(|finding| Self {
+                run: run.to_owned(),
+                kind: finding.kind,
+                seq: finding.seq,
+                text: finding.text.clone(),
+            })
+            .collect()
+    }
 }
 
-fn resident() -> Result<u64> {
-    let text = fs::read_to_string("/proc/self/statm")?;
-    let pages: u64 = text.split_whitespace().nth(1).unwrap_or_default().parse()?;
-    Ok(pages * rustix::param::page_size() as u64)
+impl Answer {
+    fn text(&self, style: Style) -> String {
+        let sources: String = self.sources.iter().map(|source| source.text(style)).collect();
+        let all = match self.sources.len() {
+            1 => String::new(),
+            _ => format!("all: {}", self.all.text(style)),
+        };
+        format!(
+            "{sources}{all}What there was to find (rows) and what was found (columns), in runs:\n{}\n",
+            self.all.confusions(style)
+        )
+    }
+}
+
+impl Source {
+    fn text(&self, style: Style) -> String {
+        let mut text = format!("{}: {}", self.source, self.score.text(style));
+        if let Some(lines) = &self.lines {
+            text.push_str(&format!(
+                "{} files, {} of them refused; {lines}\n",
+                self.files,
+                self.refused.len()
+            ));
+        }
+        for reason in &self.refused {
+            text.push_str(&format!("refused: {reason}\n"));
+        }
+        if !self.unjudged.is_empty() {
+            text.push_str(&format!("not judged by a person: {}\n", show::names(&self.unjudged)));
+        }
+        for one in &self.surplus {
+            text.push_str(&format!(
+                "not expected in {} at event {}: {}: {}\n",
+                one.run, one.seq, one.kind, one.text
+            ));
+        }
+        text.push('\n');
+        text
+    }
 }

@@ -1,5 +1,7 @@
 //! `omoi supervise`: supervision on recorded runs.
 
+mod cost;
+mod files;
 mod labels;
 mod measure;
 mod replay;
@@ -22,8 +24,9 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     Replay(replay::Replay),
-    #[command(hide = true)]
     Measure(measure::Measure),
+    #[command(hide = true)]
+    Cost(cost::Cost),
     /// Print the policy that comes with the program
     Policy,
 }
@@ -33,6 +36,7 @@ impl Args {
         match self.verb {
             Verb::Replay(replay) => replay.run(cx).await,
             Verb::Measure(measure) => measure.run(cx),
+            Verb::Cost(cost) => cost.run(cx),
             Verb::Policy => cx.out.answer(&tree(DEFAULT)?, |_| DEFAULT.to_owned()),
         }
     }

@@ -1,9 +1,10 @@
 //! `omoi supervise replay`: what supervision would have found and done, and how good that is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use omoi_server::domain::supervision::{
+    import::{Format, Ledger},
     policy::Policy,
     replay::{self, Replay as Replayed},
     score::Score,
@@ -23,8 +24,10 @@ Examples:
   omoi supervise replay run.jsonl --policy strict.yaml   what another policy would have done
   omoi supervise replay runs/*.jsonl --labels runs       precision, recall, delay and cost for each kind
 
-A file holds our events (one per line, as `omoi sandbox events --follow --json` prints them), Claude Code's stream-json, a
-SWE-agent .traj, or an OpenHands trajectory. Labels say what somebody sees in runs: a file `runs: { NAME: [{ kind, from }] }`,
+A file holds our events (one per line, as `omoi sandbox events --follow --json` prints them), Claude Code's stream-json or
+transcripts, Codex (app-server, exec --json or rollouts), ACP session logs, a SWE-agent .traj, or an OpenHands trajectory.
+Every line is counted: `understood` when its kind is known, `unknown` when it is JSON of another kind, `broken` when it cannot
+be read (not JSON, cut off, not UTF-8, too long). Blank lines are not counted. Labels say what somebody sees in runs: a file `runs: { NAME: [{ kind, from }] }`,
 where `from` is a text that the first event of it holds, or a directory of NAME.yaml with `expect: [{ kind, from }]`.";
 
 /// Show what supervision would have found and done in recorded runs
@@ -47,6 +50,9 @@ pub struct Replay {
 #[derive(Serialize)]
 struct Answer {
     runs: Vec<Of>,
+    /// The lines of all files together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines: Option<Ledger>,
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<show::Figures>,
 }
@@ -54,15 +60,21 @@ struct Answer {
 #[derive(Serialize)]
 pub struct Of {
     pub run: String,
+    /// Of a file: its format, and what became of its lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<Ledger>,
     #[serde(flatten)]
     pub replay: Replayed,
 }
 
 impl Replay {
     pub async fn run(self, cx: &Context) -> Result<()> {
-        let policy = self.policy()?;
+        let policy = policy(self.policy.as_deref())?;
         let labels = self.labels.as_deref().map(Labels::read).transpose()?;
-        let (mut answer, mut score) = (Answer { runs: Vec::new(), score: None }, Score::default());
+        let (mut answer, mut score) =
+            (Answer { runs: Vec::new(), lines: None, score: None }, Score::default());
         for of in &self.runs {
             let run = Run::read(of, &self.connect).await?;
             let replay = replay::replay(&run.events, run.charter, &policy);
@@ -71,24 +83,32 @@ impl Replay {
                 Some(None) => cx.out.note(&format!("nobody has judged {}; it is not scored", run.name)),
                 None => {}
             }
-            answer.runs.push(Of { run: run.name, replay });
+            let (format, lines) = run.source.unzip();
+            if let Some(lines) = &lines {
+                answer.lines.get_or_insert_default().add(lines);
+            }
+            answer.runs.push(Of { run: run.name, format, lines, replay });
         }
         answer.score = labels.map(|_| show::Figures::of(&score));
         cx.out.answer(&answer, |style| {
             let mut text = show::runs(&answer.runs, style, answer.score.is_some());
+            if let Some(lines) = answer.lines.as_ref().filter(|_| answer.runs.len() > 1) {
+                text.push_str(&format!("all files: {lines}\n\n"));
+            }
             if let Some(figures) = &answer.score {
                 text.push_str(&figures.text(style));
             }
             text
         })
     }
+}
 
-    fn policy(&self) -> Result<Policy> {
-        let Some(path) = &self.policy else { return Ok(Policy::shipped()) };
-        let name = path.display().to_string();
-        let wrong =
-            |what: String| Stop::new(USAGE, what).hint("`omoi supervise policy` prints one with every key");
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("policy {name}: {error}")))?;
-        Ok(Policy::read(&name, &text).map_err(|error| wrong(error.to_string()))?)
-    }
+/// The policy in a file, or the one that comes with the program.
+pub fn policy(path: Option<&Path>) -> Result<Policy> {
+    let Some(path) = path else { return Ok(Policy::shipped()) };
+    let name = path.display().to_string();
+    let wrong =
+        |what: String| Stop::new(USAGE, what).hint("`omoi supervise policy` prints one with every key");
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("policy {name}: {error}")))?;
+    Ok(Policy::read(&name, &text).map_err(|error| wrong(error.to_string()))?)
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use omoi_client::{Client, EventQuery};
 use omoi_protocol::{SandboxId, event::StoredEvent, task::Task};
 use omoi_server::domain::supervision::{
-    import::{self, EVENTS_MAX, FILE_BYTES_MAX},
+    import::{self, EVENTS_MAX, FILE_BYTES_MAX, FORMATS, Format, Ledger},
     trajectory::Charter,
 };
 
@@ -21,6 +21,8 @@ pub struct Run {
     pub name: String,
     pub charter: Charter,
     pub events: Vec<StoredEvent>,
+    /// Of a file: its format, and what became of its lines.
+    pub source: Option<(Format, Ledger)>,
 }
 
 impl Run {
@@ -39,16 +41,11 @@ impl Run {
 
     fn file(path: &Path) -> Result<Self> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let bytes = path.metadata().map_or(0, |file| file.len());
-        if bytes > FILE_BYTES_MAX as u64 {
-            return Err(
-                Stop::new(USAGE, format!("{} has more than {FILE_BYTES_MAX} bytes", path.display())).into()
-            );
-        }
-        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let run = import::read(&path.display().to_string(), &String::from_utf8_lossy(&text));
-        let run = run.map_err(|error| Stop::new(USAGE, error.to_string()))?;
-        Ok(Self { name, charter: run.charter, events: run.events })
+        let run = load(path)?.map_err(|error| {
+            Stop::new(USAGE, error.to_string()).hint(format!("formats that are read: {FORMATS}"))
+        })?;
+        let source = Some((run.format, run.ledger));
+        Ok(Self { name, charter: run.charter, events: run.events, source })
     }
 
     async fn sandbox(id: &SandboxId, client: &Client) -> Result<Self> {
@@ -66,8 +63,20 @@ impl Run {
         // One that somebody attached without a task has agreed to nothing.
         let charter =
             client.sandbox_task(id).await.map_or_else(|_| Charter::default(), |task| charter(&task));
-        Ok(Self { name: id.to_string(), charter, events })
+        Ok(Self { name: id.to_string(), charter, events, source: None })
     }
+}
+
+/// Reads a recording. The inner error says that the file holds no run.
+pub fn load(path: &Path) -> Result<Result<import::Run, import::Error>> {
+    let bytes = path.metadata().map_or(0, |file| file.len());
+    if bytes > FILE_BYTES_MAX as u64 {
+        return Err(
+            Stop::new(USAGE, format!("{} has more than {FILE_BYTES_MAX} bytes", path.display())).into()
+        );
+    }
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(import::read(&path.display().to_string(), bytes))
 }
 
 fn charter(task: &Task) -> Charter {

@@ -6,7 +6,7 @@ use omoi_protocol::FindingKind;
 use omoi_server::domain::supervision::{
     decide::{Action, Mode},
     finding::Finding,
-    score::{Score, Tally},
+    score::{Column, Row, Score, Tally, quantile},
 };
 use serde::Serialize;
 
@@ -21,7 +21,11 @@ pub fn runs(runs: &[Of], style: Style, scored: bool) -> String {
     let mut text = String::new();
     for of in runs.iter().filter(|of| !scored || !of.replay.findings.is_empty()) {
         let found = of.replay.findings.len();
-        text.push_str(&format!("{}  {} events, {found} findings\n", of.run, of.replay.events));
+        let format = of.format.map_or_else(String::new, |format| format!("  {}", format.as_str()));
+        text.push_str(&format!("{}{format}  {} events, {found} findings\n", of.run, of.replay.events));
+        if let Some(lines) = &of.lines {
+            text.push_str(&format!("{lines}\n"));
+        }
         let header = ["event", "at", "finding", "severity", "would", "what"];
         let table = of.replay.findings.iter().fold(Table::new(style, &header), |table, finding| {
             let action = of
@@ -70,6 +74,8 @@ pub struct Figures {
     /// Good ones in which nothing was found.
     quiet_runs: u32,
     kinds: BTreeMap<FindingKind, Figure>,
+    /// What was found, by what there was to find: runs with this finding each.
+    confusion: BTreeMap<Row, BTreeMap<Column, u32>>,
 }
 
 #[derive(Serialize)]
@@ -79,8 +85,13 @@ struct Figure {
     wrong: u32,
     precision: Option<f64>,
     recall: Option<f64>,
+    /// From the event that begins it to the finding: the median, and what nine of ten do not exceed.
     delay_seconds: Option<f64>,
-    delay_events: Option<f64>,
+    delay_seconds_p90: Option<f64>,
+    delay_events: Option<i64>,
+    delay_events_p90: Option<i64>,
+    /// Events of the run that were still to come: the median.
+    lead_events: Option<i64>,
     /// What was spent between the beginning and the finding, in all.
     cost_usd: f64,
     cost_tokens: u64,
@@ -96,32 +107,39 @@ impl Figures {
             wrong: tally.wrong,
             precision: tally.precision(),
             recall: tally.recall(),
-            delay_seconds: tally.mean_seconds(),
-            delay_events: tally.mean_events(),
+            delay_seconds: quantile(&tally.delays_seconds, 0.5),
+            delay_seconds_p90: quantile(&tally.delays_seconds, 0.9),
+            delay_events: quantile(&tally.delays_events, 0.5),
+            delay_events_p90: quantile(&tally.delays_events, 0.9),
+            lead_events: quantile(&tally.leads_events, 0.5),
             cost_usd: tally.usd,
             cost_tokens: tally.tokens,
             missed_in: tally.missed_in.clone(),
             wrong_in: tally.wrong_in.clone(),
         };
         let kinds = score.kinds.iter().map(|(kind, tally)| (*kind, figure(tally))).collect();
-        Self { runs: score.runs, good_runs: score.good, quiet_runs: score.quiet, kinds }
+        let confusion = score.confusion.clone();
+        Self { runs: score.runs, good_runs: score.good, quiet_runs: score.quiet, kinds, confusion }
     }
 
     pub fn text(&self, style: Style) -> String {
         let header = [
             "finding",
-            "labels",
+            "expected",
             "found",
             "wrong",
             "precision",
             "recall",
-            "seconds",
-            "events",
+            "delay s",
+            "p90",
+            "delay events",
+            "p90",
+            "lead events",
             "USD",
             "tokens",
         ];
         let share = |value: Option<f64>| maybe(value.map(|value| format!("{value:.2}")));
-        let mean = |value: Option<f64>| maybe(value.map(|value| format!("{value:.1}")));
+        let seconds = |value: Option<f64>| maybe(value.map(|value| format!("{value:.1}")));
         let row = |table: Table, (kind, one): (&FindingKind, &Figure)| {
             table.row([
                 Item::Word(kind.as_str()),
@@ -130,8 +148,11 @@ impl Figures {
                 number(&one.wrong),
                 share(one.precision),
                 share(one.recall),
-                mean(one.delay_seconds),
-                mean(one.delay_events),
+                seconds(one.delay_seconds),
+                seconds(one.delay_seconds_p90),
+                maybe(one.delay_events),
+                maybe(one.delay_events_p90),
+                maybe(one.lead_events),
                 number(&format!("{:.2}", one.cost_usd)),
                 number(&one.cost_tokens),
             ])
@@ -148,5 +169,30 @@ impl Figures {
             "{} runs: {bad} with something to find, {} without, of which {} are quiet\n{table}\n{missed}",
             self.runs, self.good_runs, self.quiet_runs
         )
+    }
+
+    /// A row for what there was to find, a column for what was found.
+    pub fn confusions(&self, style: Style) -> String {
+        let mut columns: Vec<Column> = self.confusion.values().flat_map(BTreeMap::keys).copied().collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let names = columns.iter().map(|column| <&str>::from(*column));
+        let header: Vec<&str> = ["there was \\ found"].into_iter().chain(names).collect();
+        let row = |table: Table, (row, found): (&Row, &BTreeMap<Column, u32>)| {
+            let counts =
+                columns.iter().map(|column| found.get(column).map_or(Item::Text(String::new()), number));
+            table.row([Item::Word(<&str>::from(*row))].into_iter().chain(counts))
+        };
+        self.confusion.iter().fold(Table::new(style, &header), row).render()
+    }
+}
+
+/// The first of many names, and how many there are.
+pub fn names(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let first = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use omoi_protocol::{FindingKind, event::StoredEvent};
 use serde::{Deserialize, Serialize};
 
-use super::replay::Replay;
+use super::{finding::Finding, replay::Replay};
 
 /// What somebody sees in a run.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -19,6 +20,16 @@ pub struct Label {
     #[serde(default)]
     pub within_seconds: Option<f64>,
     #[serde(default)]
+    pub within_events: Option<i64>,
+}
+
+/// A finding that a run should have, and the event that begins it.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    pub kind: FindingKind,
+    pub seq: i64,
+    pub at: Timestamp,
+    pub within_seconds: Option<f64>,
     pub within_events: Option<i64>,
 }
 
@@ -39,6 +50,8 @@ pub struct Tally {
     pub wrong: u32,
     pub delays_seconds: Vec<f64>,
     pub delays_events: Vec<i64>,
+    /// How much of the run was still to come when it was found.
+    pub leads_events: Vec<i64>,
     /// What the runs spent between the beginning and the finding.
     pub usd: f64,
     pub tokens: u64,
@@ -58,16 +71,14 @@ impl Tally {
     pub fn recall(&self) -> Option<f64> {
         (self.labelled > 0).then(|| f64::from(self.found) / f64::from(self.labelled))
     }
+}
 
-    pub fn mean_seconds(&self) -> Option<f64> {
-        let count = self.delays_seconds.len();
-        (count > 0).then(|| self.delays_seconds.iter().sum::<f64>() / count as f64)
-    }
-
-    pub fn mean_events(&self) -> Option<f64> {
-        let count = self.delays_events.len();
-        (count > 0).then(|| self.delays_events.iter().sum::<i64>() as f64 / count as f64)
-    }
+/// The value that this share of a list does not exceed. None for an empty list.
+pub fn quantile<T: Copy + PartialOrd>(values: &[T], share: f64) -> Option<T> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
 }
 
 #[derive(Debug, Clone, Default, Serialize)]
@@ -77,9 +88,46 @@ pub struct Score {
     pub good: u32,
     pub quiet: u32,
     pub kinds: BTreeMap<FindingKind, Tally>,
+    /// What was found, by what there was to find: `none` for runs without a fault.
+    pub confusion: BTreeMap<Row, BTreeMap<Column, u32>>,
+}
+
+/// What there was to find in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "&'static str")]
+pub enum Row {
+    Kind(FindingKind),
+    None,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(into = "&'static str")]
+pub enum Column {
+    Kind(FindingKind),
+    Nothing,
+}
+
+impl From<Row> for &'static str {
+    fn from(row: Row) -> Self {
+        match row {
+            Row::Kind(kind) => kind.as_str(),
+            Row::None => "none",
+        }
+    }
+}
+
+impl From<Column> for &'static str {
+    fn from(column: Column) -> Self {
+        match column {
+            Column::Kind(kind) => kind.as_str(),
+            Column::Nothing => "nothing",
+        }
+    }
 }
 
 impl Score {
+    /// Adds a run that a person has labelled.
     pub fn add(
         &mut self,
         run: &str,
@@ -87,15 +135,64 @@ impl Score {
         replay: &Replay,
         labels: &[Label],
     ) -> Result<(), NoSuchEvent> {
+        let expected: Result<Vec<Expected>, NoSuchEvent> =
+            labels.iter().map(|label| label.expected(run, events)).collect();
+        self.judge(run, events, replay, &expected?, &[]);
+        Ok(())
+    }
+
+    /// Adds a run of which it is known what there is to find. `also` are kinds that are neither expected nor wrong.
+    pub fn judge(
+        &mut self,
+        run: &str,
+        events: &[StoredEvent],
+        replay: &Replay,
+        expected: &[Expected],
+        also: &[FindingKind],
+    ) {
         self.runs += 1;
-        self.good += u32::from(labels.is_empty());
-        self.quiet += u32::from(labels.is_empty() && replay.findings.is_empty());
+        self.good += u32::from(expected.is_empty());
+        self.quiet += u32::from(expected.is_empty() && replay.findings.is_empty());
+        let last = events.last().map_or(0, |event| event.seq);
         for kind in FindingKind::ALL {
             let tally = self.kinds.entry(*kind).or_default();
-            let own: Vec<&Label> = labels.iter().filter(|label| label.kind == *kind).collect();
-            tally.add(run, *kind, &own, events, replay)?;
+            let own: Vec<&Expected> = expected.iter().filter(|one| one.kind == *kind).collect();
+            let found: Vec<&Finding> =
+                replay.findings.iter().filter(|finding| finding.kind == *kind).collect();
+            let missed = tally.missed_in.len();
+            tally.add(run, &own, &found, also.contains(kind), replay, last);
+            for _ in missed..tally.missed_in.len() {
+                self.confuse(Row::Kind(*kind), Column::Nothing);
+            }
         }
-        Ok(())
+        let row = |found: FindingKind| match expected.iter().map(|one| one.kind).collect::<Vec<_>>() {
+            kinds if kinds.contains(&found) => Row::Kind(found),
+            kinds => kinds.first().map_or(Row::None, |kind| Row::Kind(*kind)),
+        };
+        let found: BTreeMap<FindingKind, ()> =
+            replay.findings.iter().map(|finding| (finding.kind, ())).collect();
+        for (kind, ()) in found {
+            self.confuse(row(kind), Column::Kind(kind));
+        }
+        if expected.is_empty() && replay.findings.is_empty() {
+            self.confuse(Row::None, Column::Nothing);
+        }
+    }
+
+    fn confuse(&mut self, row: Row, column: Column) {
+        *self.confusion.entry(row).or_default().entry(column).or_default() += 1;
+    }
+}
+
+impl Label {
+    fn expected(&self, run: &str, events: &[StoredEvent]) -> Result<Expected, NoSuchEvent> {
+        let holds = |event: &&StoredEvent| {
+            event.event_type == self.from || event.event_data.get().contains(&self.from)
+        };
+        let (run, text, kind) = (run.to_owned(), self.from.clone(), self.kind);
+        let begin = events.iter().find(holds).ok_or(NoSuchEvent { run, text, kind })?;
+        let (within_seconds, within_events) = (self.within_seconds, self.within_events);
+        Ok(Expected { kind, seq: begin.seq, at: begin.created_at, within_seconds, within_events })
     }
 }
 
@@ -103,47 +200,38 @@ impl Tally {
     fn add(
         &mut self,
         run: &str,
-        kind: FindingKind,
-        labels: &[&Label],
-        events: &[StoredEvent],
+        expected: &[&Expected],
+        found: &[&Finding],
+        is_accepted: bool,
         replay: &Replay,
-    ) -> Result<(), NoSuchEvent> {
-        let found: Vec<_> = replay.findings.iter().filter(|finding| finding.kind == kind).collect();
-        let mut begins = Vec::new();
-        for label in labels {
-            let holds = |event: &&StoredEvent| {
-                event.event_type == label.from || event.event_data.get().contains(&label.from)
+        last: i64,
+    ) {
+        self.labelled += expected.len() as u32;
+        for one in expected {
+            let after = found.iter().filter(|finding| finding.seq >= one.seq);
+            let in_time = |finding: &&&Finding| {
+                let seconds = finding.at.duration_since(one.at).as_secs_f64();
+                one.within_seconds.is_none_or(|most| seconds <= most)
+                    && one.within_events.is_none_or(|most| finding.seq - one.seq <= most)
             };
-            let (run, text) = (run.to_owned(), label.from.clone());
-            begins.push(events.iter().find(holds).ok_or(NoSuchEvent { run, text, kind })?);
-        }
-        self.labelled += labels.len() as u32;
-        for (label, begin) in labels.iter().zip(&begins) {
-            let delays = found.iter().filter(|finding| finding.seq >= begin.seq).map(|finding| {
-                (finding, finding.at.duration_since(begin.created_at).as_secs_f64(), finding.seq - begin.seq)
-            });
-            let in_time = |(_, seconds, count): &(_, f64, i64)| {
-                label.within_seconds.is_none_or(|most| *seconds <= most)
-                    && label.within_events.is_none_or(|most| *count <= most)
-            };
-            let Some((finding, seconds, count)) = delays.into_iter().find(in_time) else {
+            let Some(finding) = after.into_iter().find(in_time) else {
                 self.missed_in.push(run.to_owned());
                 continue;
             };
             self.found += 1;
-            self.delays_seconds.push(seconds);
-            self.delays_events.push(count);
-            let (usd, tokens) = replay.spent(begin.seq, finding.seq);
+            self.delays_seconds.push(finding.at.duration_since(one.at).as_secs_f64());
+            self.delays_events.push(finding.seq - one.seq);
+            self.leads_events.push(last - finding.seq);
+            let (usd, tokens) = replay.spent(one.seq, finding.seq);
             self.usd += usd;
             self.tokens += tokens;
         }
         // A finding is wrong when nothing of its kind has begun; another one of what goes on is not.
-        let wrong =
-            found.iter().filter(|finding| !begins.iter().any(|begin| begin.seq <= finding.seq)).count();
+        let wrong = found.iter().filter(|finding| !expected.iter().any(|one| one.seq <= finding.seq)).count();
+        let wrong = if is_accepted { 0 } else { wrong };
         self.wrong += wrong as u32;
         if wrong > 0 {
             self.wrong_in.push(run.to_owned());
         }
-        Ok(())
     }
 }

@@ -24,7 +24,7 @@ use super::{
     import::{self, Run},
     policy::Policy,
     replay::{Replay, replay},
-    score::{Label, Score},
+    score::{Label, Score, quantile},
     trajectory::{BYTES_MAX, Charter},
 };
 
@@ -95,8 +95,8 @@ fn on_the_recorded_runs_findings_are_right_and_few_are_missed() {
             tally.wrong,
             number(tally.precision()),
             number(tally.recall()),
-            number(tally.mean_seconds()),
-            number(tally.mean_events()),
+            number(quantile(&tally.delays_seconds, 0.5)),
+            number(quantile(&tally.delays_events, 0.5).map(|events| events as f64)),
             tally.usd,
         );
         let fine = tally.labelled >= 2

@@ -31,7 +31,7 @@ impl Dice {
 
 fn recorded(name: &str) -> Vec<StoredEvent> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/runs/{name}.jsonl"));
-    import::read(name, &std::fs::read_to_string(path).unwrap()).unwrap().events
+    import::read(name, std::fs::read_to_string(path).unwrap()).unwrap().events
 }
 
 /// What was found and done, without what differs by name.

@@ -37,56 +37,16 @@ enum Claim {
     Tests,
 }
 
-/// Who admits that something does not work claims nothing, whatever else is said.
+/// What an agent says of its work. A sentence that admits a failure takes back what others claim.
 fn claim(text: &str) -> Claim {
-    const ADMITS: [&str; 22] = [
-        "still fail",
-        " fails",
-        "failing",
-        "could not",
-        "couldn't",
-        "cannot",
-        "can't",
-        "unable",
-        "not fixed",
-        "not pass",
-        "n't pass",
-        "do not",
-        "does not",
-        "doesn't",
-        "did not",
-        "didn't",
-        "not work",
-        "task failed",
-        "incomplete",
-        "unfinished",
-        "not yet",
-        "remains broken",
-    ];
-    const OPEN: [&str; 8] = ["should ", "would ", "will ", "if ", "once ", "until ", "to make ", "let me"];
-    const GOOD: [&str; 8] = ["pass", "green", "succeed", "successful", "are ok", "all ok", "is ok", "clean"];
-    const DONE: [&str; 12] = [
-        "works",
-        "fixed",
-        "done",
-        "complete",
-        "finished",
-        "success",
-        "resolved",
-        "all good",
-        "passes",
-        "mended",
-        "is ready",
-        "implemented",
-    ];
     let text = text.to_lowercase();
-    let has = |sentence: &str, words: &[&str]| words.iter().any(|word| sentence.contains(word));
-    if has(&text, &ADMITS) {
+    let sentences = || text.split(['.', '!', '\n', ';']);
+    if sentences().any(admits) {
         return Claim::No;
     }
-    let sentences =
-        text.split(['.', '!', '\n', ';']).filter(|sentence| !has(sentence, &OPEN) && !sentence.contains('?'));
-    let judged = sentences.map(|sentence| {
+    let sure =
+        sentences().filter(|sentence| !has(sentence, &OPEN) && !sentence.contains('?') && !is_part(sentence));
+    let judged = sure.map(|sentence| {
         let about_tests = has(sentence, &["test", "suite", "check", "build"]);
         match () {
             () if about_tests && has(sentence, &GOOD) => Claim::Tests,
@@ -95,6 +55,94 @@ fn claim(text: &str) -> Claim {
         }
     });
     judged.max_by_key(|claim| *claim as u8).unwrap_or(Claim::No)
+}
+
+/// What is hoped for, or holds for a part only.
+const OPEN: [&str; 14] = [
+    "should ", "would ", "will ", "if ", "once ", "until ", "to make ", "let me", "most ", "some ",
+    "almost ", "nearly ", "partly ", "many ",
+];
+const GOOD: [&str; 8] = ["pass", "green", "succeed", "successful", "are ok", "all ok", "is ok", "clean"];
+const DONE: [&str; 12] = [
+    "works",
+    "fixed",
+    "done",
+    "complete",
+    "finished",
+    "success",
+    "resolved",
+    "all good",
+    "passes",
+    "mended",
+    "is ready",
+    "implemented",
+];
+/// Words that admit a failure in whatever sentence they stand.
+const ADMITS: [&str; 19] = [
+    "still fail",
+    "still broken",
+    "still red",
+    "remains broken",
+    "not fixed",
+    "not pass",
+    "n't pass",
+    "not work",
+    "n't work",
+    "not yet",
+    "task failed",
+    "incomplete",
+    "unfinished",
+    "unresolved",
+    "unable",
+    " except",
+    "apart from",
+    "other than",
+    "not run the",
+];
+/// A failure that is named may be the one that was mended.
+const FAILURES: [&str; 2] = [" fails", "failing"];
+const MENDED: [&str; 9] =
+    ["fixed", "fixes", "mended", "resolved", "repaired", "no longer", "now pass", "passes now", "corrected"];
+/// What is not done is no admission unless it is about the work itself: a cause or a limit is told in the same words.
+const NEGATIONS: [&str; 11] = [
+    "could not",
+    "couldn't",
+    "cannot",
+    "can't",
+    "do not",
+    "don't",
+    "does not",
+    "doesn't",
+    "did not",
+    "didn't",
+    "unverified",
+];
+const WORK: [&str; 12] = [
+    "test", "suite", "pass", "work", "build", "fix", "finish", "complete", "verif", "solve", "succeed",
+    "compile",
+];
+
+fn admits(sentence: &str) -> bool {
+    has(sentence, &ADMITS)
+        || has(sentence, &FAILURES) && !has(sentence, &MENDED)
+        || has(sentence, &NEGATIONS) && has(sentence, &WORK)
+}
+
+fn has(sentence: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| sentence.contains(word))
+}
+
+/// "7 of 8", "7/8": fewer than all.
+fn is_part(sentence: &str) -> bool {
+    let words: Vec<&str> =
+        sentence.split(|c: char| c.is_whitespace() || matches!(c, '/' | '(' | ')' | ',')).collect();
+    let number = |word: &str| word.parse::<u64>().ok();
+    let of = |window: &[&str]| match window {
+        [part, "of", all] | [part, "out", "of", all] => number(part).zip(number(all)),
+        [part, all] if sentence.contains(&format!("{part}/{all}")) => number(part).zip(number(all)),
+        _ => None,
+    };
+    (2..=4).any(|length| words.windows(length).filter_map(of).any(|(part, all)| part < all))
 }
 
 #[cfg(test)]
@@ -114,6 +162,16 @@ mod tests {
             ("The tests should pass.", Claim::No),
             ("I look at the file.", Claim::No),
             ("Do the tests pass?", Claim::No),
+            ("I fixed the failing test; all 8 tests pass.", Claim::Tests),
+            ("The cause was that an empty cart did not raise an error. All tests pass.", Claim::Tests),
+            ("Old sums cannot be seen any more. The task is complete.", Claim::Success),
+            ("7 of 8 tests pass.", Claim::No),
+            ("8/8 tests pass.", Claim::Tests),
+            ("7/8 tests pass.", Claim::No),
+            ("Most tests pass.", Claim::No),
+            ("All tests pass except the slow ones.", Claim::No),
+            ("It is implemented. I did not run the tests.", Claim::No),
+            ("It is done, but the build does not succeed.", Claim::No),
         ];
         for (text, expected) in table {
             assert_eq!(claim(text), expected, "{text}");

@@ -10,12 +10,15 @@ use crate::domain::supervision::{
     trajectory::{Phase, Trajectory},
 };
 
-/// Calls in which a test may be on its way from one file to another.
+/// Calls in which an assertion may be on its way from one place to another.
 const STEPS: u64 = 3;
+/// The same of tests that were taken out whole, which is how a move to another file begins.
+const STEPS_OF_TESTS: u64 = 8;
 
 pub fn look(trajectory: &Trajectory, _: &Rules, _: Timestamp) -> Option<Shown> {
     let lost = trajectory.checks.lost.as_ref()?;
-    let settled = trajectory.steps.completed >= lost.step + STEPS;
+    let steps = if trajectory.checks.lacks_tests_alone() { STEPS_OF_TESTS } else { STEPS };
+    let settled = trajectory.steps.completed >= lost.step + steps;
     let tried =
         trajectory.steps.iter().last().is_some_and(|step| step.test.is_some() && step.number > lost.step);
     let over = matches!(trajectory.phase, Phase::Waiting | Phase::Ended);

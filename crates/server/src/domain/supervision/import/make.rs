@@ -6,17 +6,22 @@ use jiff::Timestamp;
 use omoi_protocol::{
     EventId, EventSource, SandboxId,
     event::{
-        AgentCompleted, AgentFileEdited, AgentMessage, AgentMessageInjected, AgentResult, AgentStarted,
-        AgentSubagentInvoked, AgentToolResult, AgentToolUse, AgentTurnComplete, AgentUserMessage, Decimal,
-        FileChange, ModelCall, Payload, RESULT_CHARS_MAX, StoredEvent,
+        AgentCompleted, AgentFileEdited, AgentInterrupted, AgentMessage, AgentMessageInjected, AgentResult,
+        AgentStarted, AgentSubagentInvoked, AgentToolResult, AgentToolUse, AgentTurnComplete,
+        AgentUserMessage, Decimal, FileChange, ModelCall, Payload, RESULT_CHARS_MAX, StoredEvent,
     },
 };
 use serde_json::{Value, json};
 
-use super::{super::text::clip, EVENTS_MAX};
+use super::{
+    super::{synthetic::persons_words, text::clip},
+    EVENTS_MAX,
+};
 
 const TEXT_CHARS_MAX: usize = 20_000;
-const DIFF_LINES_MAX: usize = 400;
+/// Lines of one diff that are kept; the event says how many there were.
+const DIFF_LINES_MAX: usize = 2_000;
+const DIFF_CHARS_MAX: usize = 200_000;
 /// Where a recording tells no time, each of its records takes this long.
 const RECORD: Duration = Duration::from_secs(1);
 
@@ -31,6 +36,10 @@ impl Make {
     pub fn new() -> Self {
         let sandbox = "imported".parse().expect("a plain word is an id");
         Self { events: Vec::new(), sandbox, at: Timestamp::UNIX_EPOCH, has_goal: false }
+    }
+
+    pub fn len(&self) -> usize {
+        self.events.len()
     }
 
     pub fn done(self) -> Vec<StoredEvent> {
@@ -80,7 +89,10 @@ impl Make {
             return;
         }
         let content = Some(clip(text, TEXT_CHARS_MAX));
-        if std::mem::replace(&mut self.has_goal, true) {
+        // What a program has written in the place of a person is no task.
+        let is_goal = !self.has_goal && persons_words(text).is_some();
+        self.has_goal |= is_goal;
+        if !is_goal {
             let message_type = Some("user_message".to_owned());
             self.push(AgentMessageInjected { content, message_type, ..AgentMessageInjected::default() });
         } else {
@@ -122,22 +134,40 @@ impl Make {
         });
     }
 
-    /// A file that a tool has changed: what was taken out and what was put in.
+    /// A file that a tool has changed: what it held, or a part of that, and what stands there now.
     pub fn edited(&mut self, path: &str, old: Option<&str>, new: Option<&str>) {
         let change = match (old, new) {
             (None, _) => FileChange::Created,
             (Some(_), None) => FileChange::Deleted,
             (Some(_), Some(_)) => FileChange::Modified,
         };
-        let lines = |sign: char, text: Option<&str>| {
-            let lines = text.unwrap_or_default().lines().take(DIFF_LINES_MAX);
-            lines.map(|line| format!("{sign}{line}\n")).collect::<String>()
-        };
-        let diff = format!("{}{}", lines('-', old), lines('+', new));
+        let (old, new) = changed_part(old.unwrap_or_default(), new.unwrap_or_default());
+        let mut diff = String::new();
+        for (sign, lines) in [('-', &old), ('+', &new)] {
+            for line in lines.iter().take(DIFF_LINES_MAX) {
+                diff.extend([sign]);
+                diff.push_str(line);
+                diff.push('\n');
+            }
+        }
+        self.changed(path, change, &diff, new.len(), old.len());
+    }
+
+    /// A file that a tool has changed, by a unified diff.
+    pub fn patched(&mut self, path: &str, change: FileChange, diff: &str) {
+        let is_header = |line: &str| line.starts_with("+++ ") || line.starts_with("--- ");
+        let count =
+            |sign: char| diff.lines().filter(|line| line.starts_with(sign) && !is_header(line)).count();
+        self.changed(path, change, diff, count('+'), count('-'));
+    }
+
+    fn changed(&mut self, path: &str, change: FileChange, diff: &str, added: usize, removed: usize) {
         self.push(AgentFileEdited {
             file_path: Some(path.to_owned()),
             change_type: Some(change),
-            diff_preview: Some(clip(&diff, TEXT_CHARS_MAX)),
+            lines_added: Some(added as u64),
+            lines_removed: Some(removed as u64),
+            diff_preview: Some(clip(diff, DIFF_CHARS_MAX)),
             ..AgentFileEdited::default()
         });
     }
@@ -153,6 +183,11 @@ impl Make {
         self.push(AgentResult { result: Some(clip(text, TEXT_CHARS_MAX)), ..AgentResult::default() });
     }
 
+    /// A person has stopped the turn.
+    pub fn interrupted(&mut self) {
+        self.push(AgentInterrupted::default());
+    }
+
     pub fn ended(&mut self, success: bool, text: &str, usd: Option<f64>) {
         self.push(AgentCompleted {
             success: Some(success),
@@ -161,6 +196,16 @@ impl Make {
             ..AgentCompleted::default()
         });
     }
+}
+
+/// The lines that differ, without those that both texts begin and end with.
+fn changed_part<'a>(old: &'a str, new: &'a str) -> (Vec<&'a str>, Vec<&'a str>) {
+    let (mut old, mut new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
+    let tail = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
+    old.truncate(old.len() - tail);
+    new.truncate(new.len() - tail);
+    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    (old.split_off(head), new.split_off(head))
 }
 
 /// An input whose long texts are cut.
@@ -184,12 +229,16 @@ fn bounded_text(value: &Value) -> Value {
     }
 }
 
-/// A time as others write it, with or without a zone.
+/// A larger number cannot be seconds.
+const MILLISECONDS_FROM: f64 = 1e11;
+
+/// A time as others write it, with or without a zone; a number is seconds or milliseconds.
 pub fn time(value: Option<&Value>) -> Option<Timestamp> {
     match value? {
         Value::String(text) => text.parse().or_else(|_| format!("{text}Z").parse()).ok(),
-        Value::Number(seconds) => {
-            let ms = seconds.as_f64()? * 1000.0;
+        Value::Number(number) => {
+            let number = number.as_f64()?;
+            let ms = if number < MILLISECONDS_FROM { number * 1000.0 } else { number };
             (0.0..1e14).contains(&ms).then(|| Timestamp::from_millisecond(ms as i64).ok()).flatten()
         }
         _ => None,

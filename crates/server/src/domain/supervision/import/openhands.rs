@@ -5,22 +5,31 @@ use std::collections::HashMap;
 use omoi_protocol::event::StoredEvent;
 use serde_json::{Value, json};
 
-use super::make::{Make, time};
+use super::{
+    kind_of,
+    ledger::{Ledger, LineError, Verdict},
+    make::{Make, time},
+};
 
-pub fn events(list: &[Value]) -> Vec<StoredEvent> {
+pub fn events(list: &[Value]) -> (Vec<StoredEvent>, Ledger) {
+    let mut ledger = Ledger::default();
     let mut reader = Reader { make: Make::new(), open: HashMap::new(), usd: 0.0, ended: false };
     reader.make.started("openhands", None);
     for record in list {
         // Evaluations keep an action and its observation together.
         let pair = record.as_array().map_or(std::slice::from_ref(record), Vec::as_slice);
         for one in pair {
-            if reader.make.is_full() {
-                break;
-            }
-            reader.record(one);
+            let before = reader.make.len();
+            let verdict = match reader.make.is_full() {
+                true => Verdict::Broken(LineError::TooManyEvents),
+                false => reader.record(one),
+            };
+            ledger.book(verdict, reader.make.len() > before);
         }
     }
-    reader.make.done()
+    // That it was started says nothing of a file in which nothing else was found.
+    let events = if ledger.used > 0 { reader.make.done() } else { Vec::new() };
+    (events, ledger)
 }
 
 struct Reader {
@@ -32,13 +41,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn record(&mut self, record: &Value) {
+    fn record(&mut self, record: &Value) -> Verdict {
         self.make.now(time(record.get("timestamp")));
         self.money(&record["llm_metrics"]);
         match (record["action"].as_str(), record["observation"].as_str()) {
             (Some(action), _) => self.action(action, record),
             (None, Some(kind)) => self.observation(kind, record),
-            (None, None) => {}
+            (None, None) => Verdict::Unknown(kind_of(record)),
         }
     }
 
@@ -56,7 +65,7 @@ impl Reader {
         }
     }
 
-    fn action(&mut self, action: &str, record: &Value) {
+    fn action(&mut self, action: &str, record: &Value) -> Verdict {
         let (id, args) = (id(&record["id"]), &record["args"]);
         let text = |key: &str| args[key].as_str().unwrap_or_default();
         match action {
@@ -97,21 +106,34 @@ impl Reader {
                 self.make.said(last.unwrap_or_default(), None);
                 self.make.ended(action == "finish", last.unwrap_or_default(), Some(self.usd));
             }
-            _ => {}
+            // What the program does for itself.
+            "finish"
+            | "reject"
+            | "think"
+            | "recall"
+            | "system"
+            | "change_agent_state"
+            | "condensation"
+            | "condensation_request"
+            | "task_tracking"
+            | "null" => {}
+            other => return Verdict::Unknown(format!("action/{other}")),
         }
+        Verdict::Understood
     }
 
-    fn observation(&mut self, kind: &str, record: &Value) {
+    fn observation(&mut self, kind: &str, record: &Value) -> Verdict {
         let (cause, extras) = (id(&record["cause"]), &record["extras"]);
-        if matches!(kind, "agent_state_changed" | "null" | "recall" | "think") {
-            return;
+        if matches!(kind, "agent_state_changed" | "null" | "recall" | "think" | "condense" | "task_tracking")
+        {
+            return Verdict::Understood;
         }
         let code =
             [&extras["metadata"]["exit_code"], &extras["exit_code"]].into_iter().find_map(Value::as_i64);
         let content = record["content"].as_str().unwrap_or_default();
         let failed = kind == "error" || code.is_some_and(|code| code != 0) || content.starts_with("ERROR:");
         self.make.result(&cause, content, failed);
-        let Some(args) = self.open.remove(&cause).filter(|_| !failed) else { return };
+        let Some(args) = self.open.remove(&cause).filter(|_| !failed) else { return Verdict::Understood };
         let text = |key: &str| args[key].as_str();
         let path = text("path").unwrap_or_default();
         match text("command") {
@@ -124,6 +146,7 @@ impl Reader {
             Some("create") => self.make.edited(path, None, text("file_text")),
             _ => self.make.edited(path, None, text("content")),
         }
+        Verdict::Understood
     }
 }
 

@@ -4,9 +4,14 @@
 use omoi_protocol::event::StoredEvent;
 use serde_json::{Map, Value, json};
 
-use super::{super::shell, make::Make};
+use super::{
+    super::shell,
+    ledger::{Ledger, LineError, Verdict},
+    make::Make,
+};
 
-pub fn events(page: &Map<String, Value>) -> Vec<StoredEvent> {
+pub fn events(page: &Map<String, Value>) -> (Vec<StoredEvent>, Ledger) {
+    let mut ledger = Ledger::default();
     let mut make = Make::new();
     make.started("swe-agent", None);
     let history = page.get("history").and_then(Value::as_array);
@@ -16,11 +21,18 @@ pub fn events(page: &Map<String, Value>) -> Vec<StoredEvent> {
         make.told(&text(&message["content"]));
     }
     for (number, step) in steps(page).iter().enumerate() {
-        if make.is_full() {
-            break;
-        }
+        let before = make.len();
         make.now(None);
         one(&mut make, number, step);
+        let verdict = match () {
+            () if make.is_full() => Verdict::Broken(LineError::TooManyEvents),
+            () if make.len() == before => Verdict::Broken(LineError::Misshapen),
+            () => Verdict::Understood,
+        };
+        ledger.book(verdict, make.len() > before);
+    }
+    if ledger.used == 0 {
+        return (Vec::new(), ledger);
     }
     let info = page.get("info").unwrap_or(&Value::Null);
     let (status, stats) = (info["exit_status"].as_str().unwrap_or_default(), &info["model_stats"]);
@@ -28,7 +40,7 @@ pub fn events(page: &Map<String, Value>) -> Vec<StoredEvent> {
     let usd = stats["instance_cost"].as_f64();
     make.spent(tokens("tokens_sent"), tokens("tokens_received"), usd.unwrap_or(0.0));
     make.ended(status == "submitted", status, usd);
-    make.done()
+    (make.done(), ledger)
 }
 
 struct Step {

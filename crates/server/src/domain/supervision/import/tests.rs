@@ -1,9 +1,10 @@
 //! Each format as its program writes it, cut down to what matters; and files that are none.
 
 use omoi_protocol::FindingKind;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::policy::Policy, super::replay::replay, Error, Format, Run, read};
+use super::{super::policy::Policy, super::replay::replay, Error, Format, LineError, Run, read};
 
 fn kinds(run: &Run) -> Vec<&str> {
     run.events.iter().map(|event| event.event_type.as_str()).collect()
@@ -43,7 +44,7 @@ fn claude_code_s_stream_is_read() {
         json!({ "name": "Edit", "input": { "file_path": "a.py", "old_string": "x", "new_string": "y" } });
     let test = json!({ "name": "Bash", "input": { "command": "pytest -q" } });
     let text = claude(&[(edit, "ok", false), (test, "1 failed", true)], "All tests pass.");
-    let run = read("run.jsonl", &format!("not JSON\n{text}")).unwrap();
+    let run = read("run.jsonl", format!("not JSON\n{text}")).unwrap();
     assert_eq!(run.format, Format::ClaudeCode);
     assert_eq!(
         kinds(&run),
@@ -73,7 +74,7 @@ fn a_wire_log_of_claude_code_is_read() {
         .lines()
         .map(|line| json!({ "t": 1.5, "dir": "out", "m": serde_json::from_str::<Value>(line).unwrap() }))
         .collect();
-    let run = read("wire.jsonl", &lines(&wire)).unwrap();
+    let run = read("wire.jsonl", lines(&wire)).unwrap();
     assert_eq!((run.format, run.events.len()), (Format::ClaudeCode, 5));
 }
 
@@ -95,7 +96,7 @@ fn a_swe_agent_trajectory_is_read() {
         "history": [{ "role": "system", "content": "You are…" }, { "role": "user", "content": [{ "type": "text", "text": "Mend it" }] }],
         "info": { "exit_status": "exit_cost", "model_stats": { "instance_cost": 1.25, "tokens_sent": 1000, "tokens_received": 10 } },
     });
-    let run = read("x.traj", &page.to_string()).unwrap();
+    let run = read("x.traj", page.to_string()).unwrap();
     assert_eq!(run.format, Format::SweAgent);
     assert_eq!(kinds(&run).iter().filter(|kind| **kind == "agent.file_edited").count(), 4);
     assert_eq!(found(run), [FindingKind::EditUndo, FindingKind::RepeatedAction]);
@@ -111,7 +112,7 @@ fn a_demonstration_of_swe_agent_is_read_out_of_its_conversation() {
         said("edit 'x' 'x:'"), saw("Text replaced.\r\n[File: /repo/a.py (1 lines total)]\r\n1:x:"),
         said("submit"), saw("diff --git a/a.py b/a.py"),
     ] });
-    let run = read("demo.traj", &page.to_string()).unwrap();
+    let run = read("demo.traj", page.to_string()).unwrap();
     assert_eq!(run.format, Format::SweAgent);
     let edited: Vec<&str> = run
         .events
@@ -143,11 +144,11 @@ fn an_openhands_trajectory_is_read() {
         json!({ "id": 21, "source": "agent", "observation": "edit", "content": "File created", "cause": 20 }),
     );
     list.push(json!({ "id": 22, "source": "agent", "action": "finish", "args": { "final_thought": "It could not be done." } }));
-    let whole = read("t.json", &Value::Array(list.clone()).to_string()).unwrap();
+    let whole = read("t.json", Value::Array(list.clone()).to_string()).unwrap();
     assert_eq!(whole.format, Format::OpenHands);
     assert!(kinds(&whole).contains(&"agent.file_edited") && kinds(&whole).ends_with(&["agent.completed"]));
     assert_eq!(found(whole), [FindingKind::SameError]);
-    let of_evaluation = read("o.json", &json!({ "instance_id": "x", "history": list }).to_string()).unwrap();
+    let of_evaluation = read("o.json", json!({ "instance_id": "x", "history": list }).to_string()).unwrap();
     assert_eq!(found(of_evaluation), [FindingKind::SameError]);
 }
 
@@ -161,7 +162,7 @@ fn our_own_events_are_read_with_what_was_agreed() {
     let run = read("x.jsonl", &text).unwrap();
     assert_eq!(run.events.iter().map(|event| event.seq).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(found(run), [FindingKind::Drift]);
-    let page = read("page.json", &json!({ "events": [event(1)], "total_count": 1 }).to_string()).unwrap();
+    let page = read("page.json", json!({ "events": [event(1)], "total_count": 1 }).to_string()).unwrap();
     assert_eq!((page.format, page.events.len()), (Format::Own, 1));
 }
 
@@ -175,5 +176,194 @@ fn what_is_no_run_is_refused_by_name() {
             Ok(run) => assert!(found(run).is_empty(), "{text}"),
             Err(error) => panic!("{text}: {error}"),
         }
+    }
+}
+
+/// A line of any kind: of each format, of none, cut off, or no text at all.
+fn any_line() -> impl Strategy<Value = Vec<u8>> {
+    let known = [
+        json!({ "type": "system", "subtype": "init", "model": "m" }),
+        json!({ "type": "assistant", "message": { "id": "m", "content": [{ "type": "text", "text": "I look." }] } }),
+        json!({ "type": "user", "message": { "content": "Mend it" } }),
+        json!({ "type": "assistant", "message": 5 }),
+        json!({ "type": "news" }),
+        json!({ "method": "session/update", "jsonrpc": "2.0", "params": { "update": { "sessionUpdate": "plan" } } }),
+        json!({ "method": "item/completed", "params": { "item": { "type": "agentMessage", "id": "1", "text": "Hm" } } }),
+        json!({ "event_type": "agent.message", "seq": 1 }),
+        json!({ "action": "run" }),
+        json!([1, 2]),
+        Value::Null,
+    ];
+    prop_oneof![
+        proptest::sample::select(known.to_vec()).prop_map(|line| line.to_string().into_bytes()),
+        (proptest::sample::select(known.to_vec()), 0..40_usize).prop_map(|(line, end)| {
+            let mut bytes = line.to_string().into_bytes();
+            bytes.truncate(end);
+            bytes
+        }),
+        proptest::collection::vec(any::<u8>(), 0..20),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_line_is_counted_once(lines in proptest::collection::vec(any_line(), 0..30)) {
+        let bytes = lines.join(&b'\n');
+        let not_blank = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
+        let ledger = match read("x", &bytes) {
+            Ok(run) => run.ledger,
+            Err(Error::Unknown { ledger, .. } | Error::Empty { ledger, .. }) => *ledger,
+            Err(error) => panic!("{error}"),
+        };
+        // A file that is one JSON list is a list of records.
+        if lines.len() > 1 {
+            prop_assert!(ledger.read <= not_blank as u64 || not_blank == 1);
+        }
+        prop_assert_eq!(ledger.read, ledger.understood + ledger.unknown + ledger.broken);
+        prop_assert_eq!(ledger.unknown, ledger.unknown_kinds.values().sum::<u64>());
+        prop_assert_eq!(ledger.broken, ledger.broken_causes.values().sum::<u64>());
+        prop_assert!(ledger.used <= ledger.read);
+    }
+}
+
+#[test]
+fn each_line_that_is_not_understood_is_named() {
+    let mut bytes = claude(&[], "Done").into_bytes();
+    bytes.extend(b"{\"type\": \"news\"}\n\n{\"type\": \"news\"}\n{\"type\": \"assistant\"}\nhello\n\xff\n{\"type\": \"ass");
+    let ledger = read("x.jsonl", &bytes).unwrap().ledger;
+    assert_eq!((ledger.read, ledger.understood, ledger.used), (9, 3, 3));
+    assert_eq!(ledger.unknown_kinds.get("news"), Some(&2));
+    let causes =
+        [(LineError::NotUtf8, 1), (LineError::NotJson, 1), (LineError::CutOff, 1), (LineError::Misshapen, 1)];
+    assert_eq!(ledger.broken_causes, causes.into_iter().collect());
+    let text = ledger.to_string();
+    assert!(
+        text.starts_with("9 lines read, 3 understood (3 became events), 2 unknown (news 2), 4 broken ("),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_file_in_which_nothing_is_understood_is_refused_with_its_account() {
+    let error = read("x.log", "{\"level\": \"info\", \"text\": \"up\"}\nhello\n").unwrap_err().to_string();
+    for part in
+        ["x.log is no recorded run", "2 lines read, 0 understood", "1 unknown", "1 broken (not JSON 1)"]
+    {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn a_session_of_the_agent_client_protocol_is_read() {
+    let update = |update: Value| json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s", "update": update } });
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let list = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": { "prompt": [text("Mend the parser")] } }),
+        update(json!({ "sessionUpdate": "agent_message_chunk", "content": text("I run ") })),
+        update(json!({ "sessionUpdate": "agent_message_chunk", "content": text("the tests.") })),
+        update(
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "1", "kind": "execute", "status": "pending", "title": "pytest -q", "rawInput": {} }),
+        ),
+        update(
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress", "rawInput": { "command": "pytest -q" } }),
+        ),
+        update(
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed", "rawOutput": { "output": "1 failed", "metadata": { "exit": 1 } } }),
+        ),
+        update(
+            json!({ "sessionUpdate": "tool_call", "toolCallId": "2", "kind": "edit", "status": "in_progress", "title": "a.py", "content": [{ "type": "diff", "path": "/w/a.py", "oldText": "x\nkeep\n", "newText": "y\nkeep\n" }] }),
+        ),
+        update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "2", "status": "completed" })),
+        update(json!({ "sessionUpdate": "dreams" })),
+        update(json!({ "sessionUpdate": "agent_message_chunk", "content": text("All tests pass.") })),
+        json!({ "jsonrpc": "2.0", "id": 1, "result": { "stopReason": "end_turn" } }),
+    ];
+    let run = read("acp.jsonl", lines(&list)).unwrap();
+    assert_eq!((run.format, run.ledger.read, run.ledger.understood), (Format::Acp, 11, 10));
+    assert_eq!(run.ledger.unknown_kinds.keys().collect::<Vec<_>>(), ["session/update/dreams"]);
+    let kinds = kinds(&run);
+    assert_eq!(
+        kinds,
+        [
+            "agent.started",
+            "agent.user_message",
+            "agent.message",
+            "agent.tool_use",
+            "agent.tool_result",
+            "agent.tool_use",
+            "agent.tool_result",
+            "agent.file_edited",
+            "agent.message",
+            "agent.turn_complete",
+            "agent.result",
+        ]
+    );
+    let edited = run.events.iter().find(|event| event.event_type == "agent.file_edited").unwrap();
+    assert!(edited.event_data.get().contains("-x\\n+y\\n\""), "{}", edited.event_data.get());
+    assert_eq!(found(run), [FindingKind::FalseClaim]);
+}
+
+#[test]
+fn codex_is_read_from_its_server_its_events_and_its_rollouts() {
+    let items = |started: bool| {
+        let run = json!({ "type": "commandExecution", "id": "1", "command": "/bin/bash -lc 'cargo test'", "status": "failed", "aggregatedOutput": "test result: FAILED", "exitCode": 101 });
+        let edit = json!({ "type": "fileChange", "id": "2", "status": "completed", "changes": [{ "path": "src/a.rs", "kind": { "type": "update" }, "diff": "@@ -1 +1 @@\n-a\n+b\n" }] });
+        let said = json!({ "type": "agentMessage", "id": "3", "text": "All tests pass." });
+        if started { vec![run, edit] } else { vec![run, edit, said] }
+    };
+    let method = |method: &str, params: Value| json!({ "method": method, "params": params });
+    let mut server = vec![method("turn/start", json!({ "input": [{ "type": "text", "text": "Mend it" }] }))];
+    server.extend(items(true).into_iter().map(|item| method("item/started", json!({ "item": item }))));
+    server.extend(items(false).into_iter().map(|item| method("item/completed", json!({ "item": item }))));
+    server.push(method("turn/completed", json!({ "turn": { "status": "completed" } })));
+
+    let snake = |item: Value| -> Value {
+        let text = item
+            .to_string()
+            .replace("commandExecution", "command_execution")
+            .replace("fileChange", "file_change");
+        let text =
+            text.replace("agentMessage", "agent_message").replace("aggregatedOutput", "aggregated_output");
+        serde_json::from_str(&text.replace("exitCode", "exit_code")).unwrap()
+    };
+    let mut exec = vec![json!({ "type": "thread.started", "thread_id": "t" })];
+    exec.extend(items(true).into_iter().map(|item| json!({ "type": "item.started", "item": snake(item) })));
+    exec.extend(
+        items(false).into_iter().map(|item| json!({ "type": "item.completed", "item": snake(item) })),
+    );
+    exec.push(json!({ "type": "turn.completed", "usage": { "input_tokens": 10, "output_tokens": 1 } }));
+
+    let item = |payload: Value| json!({ "timestamp": "2026-01-01T00:00:00Z", "type": "response_item", "payload": payload });
+    let patch = "*** Begin Patch\n*** Update File: src/a.rs\n@@\n-a\n+b\n*** End Patch";
+    let rollout = [
+        json!({ "timestamp": "2026-01-01T00:00:00Z", "type": "session_meta", "payload": { "id": "t" } }),
+        item(
+            json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "Mend it" }] }),
+        ),
+        item(
+            json!({ "type": "function_call", "name": "shell", "call_id": "1", "arguments": "{\"command\":[\"bash\",\"-lc\",\"cargo test\"]}" }),
+        ),
+        item(
+            json!({ "type": "function_call_output", "call_id": "1", "output": "{\"output\":\"test result: FAILED\",\"metadata\":{\"exit_code\":101}}" }),
+        ),
+        item(json!({ "type": "custom_tool_call", "name": "apply_patch", "call_id": "2", "input": patch })),
+        item(json!({ "type": "custom_tool_call_output", "call_id": "2", "output": "ok" })),
+        item(
+            json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "All tests pass." }] }),
+        ),
+    ];
+    let bare: Vec<Value> = rollout[1..].iter().map(|line| line["payload"].clone()).collect();
+    for (name, text) in [
+        ("server", lines(&server)),
+        ("exec", lines(&exec)),
+        ("rollout", lines(&rollout)),
+        ("old", lines(&bare)),
+    ] {
+        let run = read(name, text).unwrap();
+        assert_eq!((run.format, run.ledger.unknown, run.ledger.broken), (Format::Codex, 0, 0), "{name}");
+        let edited: Vec<_> =
+            run.events.iter().filter(|event| event.event_type == "agent.file_edited").collect();
+        assert!(edited.len() == 1 && edited[0].event_data.get().contains("-a\\n+b"), "{name}: {edited:?}");
+        assert_eq!(found(run), [FindingKind::FalseClaim], "{name}");
     }
 }

@@ -47,6 +47,7 @@ impl Instruction {
             text: clip(text.trim(), TEXT_CHARS),
             // Of a word or two nothing can be expected.
             needed: match new.len() {
+                _ if is_foreign(text) => 0,
                 0..3 => 0,
                 3 => 1,
                 _ => 2,
@@ -91,6 +92,13 @@ impl Instruction {
             + self.text.capacity()
             + avoid
     }
+}
+
+/// Whether a text is written in another script than commands and files are, so that none of its words can be expected there.
+fn is_foreign(text: &str) -> bool {
+    let letters = text.chars().filter(|c| c.is_alphabetic());
+    let (latin, other): (Vec<char>, Vec<char>) = letters.partition(|c| *c < '\u{250}');
+    other.len() > latin.len()
 }
 
 /// What is said or done after instructions, for those that have not been heard yet.
@@ -184,7 +192,12 @@ mod tests {
         assert!(!one.is_heard());
         hear([&mut one].into_iter(), "def test_empty(self): suite");
         assert!(one.is_heard());
-        for text in ["ok", "Thanks, that looks good, continue like this.", "What are you doing?"] {
+        for text in [
+            "ok",
+            "Thanks, that looks good, continue like this.",
+            "What are you doing?",
+            "Напиши в журнал изменений о доставке и скидках",
+        ] {
             assert!(told(text).is_heard(), "nothing can be expected of {text}");
         }
     }

@@ -469,7 +469,10 @@ fn runs(title: &str) -> bool {
     let command = title.strip_prefix("Bash ").unwrap_or_default();
     super::shell::commands(command).iter().any(|one| {
         let program = one.words[0].trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        matches!(program, "python" | "node" | "ruby" | "perl" | "php" | "deno" | "bun" | "sh" | "bash")
+        // What `sh -c` runs stands in its text, and is looked at by itself.
+        let has_script = one.words.get(1).is_some_and(|word| !word.starts_with('-'));
+        has_script
+            && matches!(program, "python" | "node" | "ruby" | "perl" | "php" | "deno" | "bun" | "sh" | "bash")
             || one.words[0].ends_with(".sh")
             || one.words[0].ends_with(".py")
     })

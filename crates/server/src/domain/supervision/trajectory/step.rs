@@ -45,6 +45,8 @@ pub struct Test {
     pub runner: u64,
     /// The files or tests it is about; none for all of them.
     pub targets: Vec<u64>,
+    /// It runs other runners: a target of a makefile, or a script.
+    pub is_wrapper: bool,
 }
 
 impl Step {
@@ -87,7 +89,8 @@ impl Steps {
             lane: call.parent.as_deref().map_or(0, hash),
             call: hash_both(hash(&call.tool), asked),
             title: line(&format!("{} {what}", call.tool), TITLE_CHARS),
-            polls: run.iter().any(|one| matches!(one.words[0].as_str(), "sleep" | "wait" | "watch")),
+            polls: waits(&call.tool)
+                || run.iter().any(|one| matches!(one.words[0].as_str(), "sleep" | "wait" | "watch")),
             edits: matches!(call.tool.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit"),
             test: run.iter().find_map(|one| test(&one.words)),
             outcome: Outcome::Open,
@@ -130,40 +133,74 @@ impl Steps {
     }
 }
 
+/// Whether a tool does nothing but look what a command in the background has come to.
+fn waits(tool: &str) -> bool {
+    matches!(tool, "BashOutput" | "TaskOutput" | "AgentOutput" | "Monitor" | "write_stdin" | "wait")
+}
+
+/// What only stands before a runner.
+const PREFIXES: [[&str; 2]; 11] = [
+    ["bundle", "exec"],
+    ["poetry", "run"],
+    ["uv", "run"],
+    ["pipenv", "run"],
+    ["pdm", "run"],
+    ["hatch", "run"],
+    ["rye", "run"],
+    ["pnpm", "exec"],
+    ["yarn", "exec"],
+    ["npm", "exec"],
+    ["bun", "x"],
+];
+
 /// Whether the words of a command run tests.
 pub(super) fn test(words: &[String]) -> Option<Test> {
-    let word = |at: usize| words.get(at).map_or("", String::as_str);
-    let program = word(0).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let skipped = match (program, word(1), word(2)) {
+    let is_prefixed =
+        |prefix: &&[&str; 2]| words.len() > 2 && words.iter().zip(prefix.iter()).all(|(a, b)| a == b);
+    let words = if PREFIXES.iter().any(|prefix| is_prefixed(&prefix)) { &words[2..] } else { words };
+    let name = words.first().map_or("", String::as_str);
+    let program = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    // Options of the program itself come before what it is to do; `python -m` and `npx` are read as they stand.
+    let at = match program {
+        "python" | "npx" => 1,
+        _ => words.iter().skip(1).take_while(|word| word.starts_with(['-', '+'])).count() + 1,
+    };
+    let word = |offset: usize| words.get(at + offset).map_or("", String::as_str);
+    let skipped = match (program, word(0), word(1)) {
         (
-            "pytest" | "tox" | "nox" | "jest" | "vitest" | "mocha" | "rspec" | "phpunit" | "ctest"
-            | "nosetests",
+            "pytest" | "py.test" | "tox" | "nox" | "jest" | "vitest" | "mocha" | "ava" | "rspec" | "phpunit"
+            | "pest" | "ctest" | "nosetests" | "bats" | "busted" | "minitest",
             ..,
         ) => 1,
-        ("python", "-m", "pytest" | "unittest" | "nose" | "doctest") => 3,
-        ("cargo", "test" | "nextest" | "check" | "clippy", _) => 2,
-        ("go", "test" | "vet", _)
+        ("python", "-m", "pytest" | "unittest" | "nose" | "doctest") => at + 2,
+        ("cargo", "test" | "nextest" | "check" | "clippy", _)
+        | ("go", "test" | "vet", _)
         | (
-            "npm" | "yarn" | "pnpm" | "make" | "just" | "mvn" | "gradle" | "deno" | "bun",
-            "test" | "check",
+            "npm" | "yarn" | "pnpm" | "make" | "just" | "task" | "mvn" | "mvnw" | "gradle" | "gradlew"
+            | "deno" | "bun" | "dotnet" | "mix" | "swift" | "flutter" | "dart" | "sbt" | "bazel" | "rake"
+            | "composer" | "lein" | "cabal" | "stack" | "zig" | "rails" | "meson" | "ng" | "nx" | "turbo",
+            "test" | "check" | "verify" | "spec",
             _,
-        ) => 2,
-        ("npm" | "yarn" | "pnpm" | "bun", "run", script) if script.contains("test") => 3,
-        ("npx", "jest" | "vitest" | "mocha" | "tsc" | "playwright", _) => 2,
-        (script, ..) if script.contains("test") && (script.ends_with(".sh") || script.ends_with(".py")) => 1,
-        ("python" | "sh" | "bash" | "node", script, _) if names_test(script) => 1,
+        ) => at + 1,
+        ("npm" | "yarn" | "pnpm" | "bun" | "composer", "run", script) if script.contains("test") => at + 2,
+        ("npx", "jest" | "vitest" | "mocha" | "ava" | "tsc" | "playwright", _) => at + 1,
+        _ if name.contains("test") && (name.ends_with(".sh") || name.ends_with(".py")) => 1,
+        ("python" | "sh" | "bash" | "node" | "php" | "ruby", script, _) if names_test(script) => at,
         _ => return None,
     };
-    let targets = words[skipped.min(words.len())..]
-        .iter()
-        .filter(|word| !word.starts_with('-') && **word != "discover");
+    let targets = words[skipped.min(words.len())..].iter().filter(|word| {
+        !word.starts_with('-') && !matches!(word.as_str(), "discover" | "run" | "./..." | ".")
+    });
     let runner = match program {
         // However they are run, they are the same tests.
-        "pytest" | "tox" | "nox" | "nosetests" => "python",
-        "npx" | "yarn" | "pnpm" | "bun" | "jest" | "vitest" | "mocha" | "node" => "npm",
+        "pytest" | "py.test" | "tox" | "nox" | "nosetests" => "python",
+        "npx" | "yarn" | "pnpm" | "bun" | "jest" | "vitest" | "mocha" | "ava" | "node" => "npm",
+        "mvnw" => "mvn",
+        "gradlew" => "gradle",
         other => other,
     };
-    Some(Test { runner: hash(runner), targets: targets.take(8).map(|word| hash(word)).collect() })
+    let is_wrapper = matches!(runner, "make" | "just" | "task" | "rake") || name.ends_with(".sh");
+    Some(Test { runner: hash(runner), targets: targets.take(8).map(|word| hash(word)).collect(), is_wrapper })
 }
 
 fn names_test(script: &str) -> bool {
@@ -186,6 +223,20 @@ mod tests {
             ("npm run test:unit", Some(0)),
             ("./run_tests.sh", Some(0)),
             ("python3 tests/test_price.py", Some(1)),
+            ("mvn -q test", Some(0)),
+            ("./gradlew --offline test", Some(0)),
+            ("bundle exec rspec spec/price_spec.rb", Some(1)),
+            ("uv run pytest -q", Some(0)),
+            ("vendor/bin/phpunit", Some(0)),
+            ("dotnet test", Some(0)),
+            ("cargo +nightly test", Some(0)),
+            ("go test ./...", Some(0)),
+            ("npx vitest run", Some(0)),
+            ("mix test test/a_test.exs", Some(1)),
+            ("npm install", None),
+            ("make build", None),
+            ("bundle install", None),
+            ("uv run serve", None),
             ("ls tests", None),
             ("grep -rn pytest .", None),
             ("python3 shop.py", None),

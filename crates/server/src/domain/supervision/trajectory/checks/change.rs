@@ -21,6 +21,8 @@ pub struct Change {
     pub cases: i64,
     /// Marks by which tests that were there before are skipped, or may fail.
     pub skips: i64,
+    /// It takes assertions out of a test that was there before, and leaves the test.
+    pub takes_from_old: bool,
     /// The names of tests that it brings, hashed.
     pub new_cases: Vec<u64>,
 }
@@ -91,7 +93,13 @@ pub fn of_tests(language: Language, diff: &str, counts_asserts: bool, own: &[u64
             Side::Out => -1,
             Side::In => 1,
         };
-        change.asserts += sign * i64::from(counts_asserts && mark::asserts(language, &line.code));
+        let asserts = counts_asserts && mark::asserts(language, &line.code);
+        change.asserts += sign * i64::from(asserts);
+        if asserts && line.side == Side::Out {
+            let within = subject(&lines, at, Skip::Within, &declared);
+            change.takes_from_old |=
+                within.is_some_and(|(side, name)| side == Side::Kept && !own.contains(&name));
+        }
         let is_case = mark::begins_case(language, &line.code, line.raw).is_some();
         let skip = mark::skips(language, &line.code, line.raw);
         change.cases += sign * i64::from(is_case);
@@ -109,6 +117,7 @@ pub fn of_tests(language: Language, diff: &str, counts_asserts: bool, own: &[u64
             change.skips += sign;
         }
     }
+    change.takes_from_old &= change.asserts < 0 && change.cases == 0;
     // One test with a table in place of many is no loss.
     if tables > 0 {
         (change.asserts, change.cases) = (change.asserts.max(0), change.cases.max(0));

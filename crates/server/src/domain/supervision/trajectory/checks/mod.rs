@@ -23,6 +23,8 @@ const OWN_MAX: usize = 256;
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
     asserts: i64,
+    /// Assertions that had been added when some were taken out of older tests.
+    spare: i64,
     cases: i64,
     /// Marks that keep a test from being run, or its failure from counting.
     skips: i64,
@@ -57,7 +59,7 @@ impl Checks {
         }
         self.count(edit, change);
         if !self.is_less() {
-            self.lost = None;
+            (self.lost, self.spare) = (None, 0);
             return;
         }
         let lost =
@@ -108,6 +110,10 @@ impl Checks {
             }
             None if edit.is_created => {}
             None => {
+                if change.takes_from_old {
+                    // What was added before to other tests does not make up for it.
+                    self.spare += self.sums().0.max(0);
+                }
                 self.asserts += change.asserts;
                 self.cases += change.cases;
                 self.skips += change.skips;
@@ -118,12 +124,18 @@ impl Checks {
     /// With what new files bring; a new file cannot take anything away.
     fn sums(&self) -> (i64, i64) {
         let fresh = |of: fn(&Fresh) -> i64| self.fresh.iter().map(|fresh| of(fresh).max(0)).sum::<i64>();
-        (self.asserts + fresh(|fresh| fresh.asserts), self.cases + fresh(|fresh| fresh.cases))
+        let asserts = self.asserts - self.spare + fresh(|fresh| fresh.asserts);
+        (asserts, self.cases + fresh(|fresh| fresh.cases))
     }
 
     pub fn is_less(&self) -> bool {
         let (asserts, cases) = self.sums();
         asserts < 0 || cases < 0 || self.skips > 0
+    }
+
+    /// Whole tests are missing, and none of the others was marked.
+    pub fn lacks_tests_alone(&self) -> bool {
+        self.sums().1 < 0 && self.skips <= 0
     }
 
     /// In words, what is missing.

@@ -91,6 +91,19 @@ fn a_test_that_the_agent_has_written_may_be_skipped_by_it() {
 }
 
 #[test]
+fn tests_that_are_added_do_not_make_up_for_what_is_taken_from_others() {
+    let added = edit("tests/test_a.py", "@@ -9,0 +9,2 @@\n+def test_new():\n+    assert x");
+    let taken = edit("tests/test_a.py", "@@ -4 +4 @@ def test_old():\n-    assert a == 1\n+    print(a)");
+    assert!(after(&[added.clone(), taken.clone()]).lost.is_some());
+    let put_back = edit("tests/test_a.py", "@@ -4 +4 @@ def test_old():\n-    print(a)\n+    assert a == 1");
+    assert!(after(&[added.clone(), taken.clone(), put_back]).lost.is_none());
+    // An assertion that goes on its way into a test of its own is none the less there in the end.
+    assert!(after(&[taken, added.clone()]).lost.is_none());
+    let own = edit("tests/test_a.py", "@@ -9,2 +9,2 @@ def test_new():\n-    assert x\n+    print(x)");
+    assert!(after(&[added, own]).lost.is_none());
+}
+
+#[test]
 fn a_test_that_moves_is_no_loss() {
     let (gone, come) = ("-def test_a():\n-    assert a == 1", "+def test_a():\n+    assert a == 1");
     let moved =
