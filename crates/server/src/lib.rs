@@ -5,6 +5,7 @@ pub mod config;
 pub mod crash;
 pub mod data_dir;
 pub mod disk;
+pub mod resolve;
 pub mod telemetry;
 pub mod usual;
 

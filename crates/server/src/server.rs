@@ -11,17 +11,14 @@ use crate::{
     clock::Clock,
     config::{Config, ServerRole},
     data_dir,
-    gateway::{
-        door::Doors,
-        egress::{self, Egress},
-        model,
-    },
+    gateway::{door::Doors, egress::Egress, model},
     git::{self, Checkouts, Mirrors},
     http::{
         self, Gate,
         listen::{Ending, HEAD_TIMEOUT, Listen},
     },
     orchestrator::{Loops, Node, Parts},
+    resolve,
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -113,7 +110,7 @@ impl Server {
             },
         );
         if config.server.role != ServerRole::Api {
-            let resolver = Arc::new(egress::System::default());
+            let resolver = Arc::new(resolve::System::default());
             let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
             let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
             let parts = parts(&config, clock, store.clone(), mirrors, doors, wakes.places.clone())?;

@@ -40,7 +40,7 @@ const TREE: &str = "tree";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// All checkouts of this machine. Cheap to clone; several may be at work on one data directory.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Checkouts {
     dir: Arc<Path>,
     boot: Arc<str>,

@@ -4,17 +4,25 @@ use std::{path::Path, time::Duration};
 
 use omoi_protocol::ProjectId;
 
-use super::command::Failure;
-use crate::domain::commit::CommitId;
+use super::{command::Failure, fault::Fault};
+use crate::domain::{
+    commit::CommitId,
+    repository::{NotAnAddress, Refusal},
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the repository address {address:?} {problem}")]
-    Address { address: String, problem: &'static str },
+    #[error(transparent)]
+    Address(#[from] NotAnAddress),
+    #[error(transparent)]
+    NotAllowed(#[from] Refusal),
     #[error("project {0} has no repository; set its repository_url")]
     NoRepository(ProjectId),
-    #[error("{address} cannot be fetched: {advice} ({failure})")]
-    Fetch { address: String, advice: &'static str, failure: Failure },
+    /// The failure itself is for the log.
+    #[error("{address} cannot be fetched: {fault}")]
+    Fetch { address: String, fault: Fault, failure: Failure },
+    #[error("the host {host} of repository_url has no address: check the address and the network")]
+    Unresolved { host: String },
     #[error("the repository {address} has no commits; push a first one to its branch {branch} and try again")]
     Empty { address: String, branch: String },
     #[error(
@@ -50,7 +58,10 @@ impl Error {
 
     /// Whether the same may work later without anybody putting something right.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Fetch { .. } | Self::Git(_) | Self::Io { .. })
+        matches!(
+            self,
+            Self::Busy { .. } | Self::Fetch { .. } | Self::Unresolved { .. } | Self::Git(_) | Self::Io { .. }
+        )
     }
 }
 

@@ -24,26 +24,28 @@ use std::{
     time::Duration,
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use omoi_protocol::{ProjectId, SandboxId, project::Project};
 use rustix::fs::Access;
-use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 
 use super::{
     Error,
-    command::{Failure, Git},
+    command::Git,
     file::{self, Hold, Lock, blocking},
     publish::{self, Branches},
-    remote::{Remote, Transport},
 };
 use crate::{
     config::{self, Config},
-    domain::{branch, commit::CommitId},
+    domain::{
+        branch,
+        commit::CommitId,
+        repository::{Opened, Remote},
+    },
+    resolve::{self, Resolver},
 };
 
 const HEADS: &str = "refs/heads/";
-const FAR: &str = "refs/remotes/origin/";
+pub(super) const FAR: &str = "refs/remotes/origin/";
 const FOLLOWED: &str = "refs/omoi/followed/";
 /// Names shown where the wanted one is missing.
 const NAMES_SHOWN: usize = 8;
@@ -69,15 +71,22 @@ pub fn preserved_ref(sandbox: &SandboxId) -> String {
 }
 
 /// All mirrors of this machine. Cheap to clone; several may be at work on one data directory.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Mirrors {
     dir: Arc<Path>,
     git: Git,
-    settings: Arc<config::Git>,
+    pub(super) settings: Arc<config::Git>,
+    pub(super) opened: Arc<Opened>,
+    pub(super) resolver: Arc<dyn Resolver>,
 }
 
 impl Mirrors {
     pub fn new(config: &Config) -> Result<Self, Error> {
+        Self::with_resolver(config, Arc::new(resolve::System::default()))
+    }
+
+    /// With name servers of one's own.
+    pub fn with_resolver(config: &Config, resolver: Arc<dyn Resolver>) -> Result<Self, Error> {
         let dir = std::path::absolute(config.data_dir.join("mirrors"));
         let dir = dir.map_err(|source| Error::io(&config.data_dir, source))?;
         let hook = dir.join("hooks/update");
@@ -86,7 +95,9 @@ impl Mirrors {
             .and_then(|()| file::replace(&hook, PUSH_HOOK.as_bytes(), 0o700));
         made.map_err(|source| Error::io(&dir, source))?;
         let git = Git::new(&dir, config.git.timeout).map_err(|source| Error::io(&dir, source))?;
-        Ok(Self { dir: dir.into(), git, settings: Arc::new(config.git.clone()) })
+        let (private, paths) = (config.git.allow_private.clone(), config.git.allow_paths.clone());
+        let opened = Arc::new(Opened { private, paths });
+        Ok(Self { dir: dir.into(), git, settings: Arc::new(config.git.clone()), opened, resolver })
     }
 
     /// The hooks of pushes, which only run from where programs may run.
@@ -128,7 +139,7 @@ impl Mirrors {
         let _one_at_a_time = self.lock(&project.id, "fetch", Hold::Alone, self.settings.timeout).await?;
         let path = self.path(&project.id);
         self.make(&path).await?;
-        self.fetch(&path, &remote).await?;
+        self.fetch(&path, project, &remote).await?;
         let _branches = self.lock(&project.id, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
         let far = self.publish(&path, &project.default_branch).await?;
         default_of(project, &far)
@@ -294,7 +305,7 @@ impl Mirrors {
 
     fn remote(project: &Project) -> Result<Remote, Error> {
         let address = project.repository_url.as_deref().map(str::trim).filter(|url| !url.is_empty());
-        Remote::parse(address.ok_or_else(|| Error::NoRepository(project.id.clone()))?)
+        Ok(Remote::parse(address.ok_or_else(|| Error::NoRepository(project.id.clone()))?)?)
     }
 
     async fn lock(
@@ -325,26 +336,6 @@ impl Mirrors {
                 .map_err(|source| Error::io(&path, source))
         })
         .await
-    }
-
-    async fn fetch(&self, path: &Path, remote: &Remote) -> Result<(), Error> {
-        let mut call = self.git.call(path, "fetch").protocol(remote.transport.protocol());
-        if let Transport::Https { host } = &remote.transport
-            && let Some(token) =
-                self.settings.token.as_ref().filter(|_| self.settings.token_hosts.contains(host))
-        {
-            let login = STANDARD.encode(format!("x-access-token:{}", token.expose_secret()));
-            let header = format!("Authorization: Basic {login}");
-            // A redirect to another host would be shown the token as well.
-            call = call.config("http.followRedirects=false").secret_config("http.extraHeader", header.into());
-        }
-        let quiet = ["--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
-        let refs = [format!("+refs/heads/*:{FAR}*"), "+refs/tags/*:refs/tags/*".to_owned()];
-        let fetched = call.args(quiet).arg("--").arg(&remote.address).args(refs).run().await;
-        fetched.map(|_| ()).map_err(|failure| {
-            let advice = advice(&failure);
-            Error::Fetch { address: remote.address.clone(), advice, failure }
-        })
     }
 
     /// Lets the branches that sandboxes see follow the far ones, and answers with those.
@@ -429,32 +420,3 @@ fn clear(path: &Path) -> Result<(), Error> {
 fn branch_error(name: &str, problem: &str) -> Error {
     Error::Branch { name: name.to_owned(), problem: problem.to_owned() }
 }
-
-/// What to do about a fetch that failed, by what Git said.
-fn advice(failure: &Failure) -> &'static str {
-    const KNOWN: &[(&str, &str)] = &[
-        ("host key verification failed", "add the host's key to known_hosts of the user that runs Omoi"),
-        ("permission denied", "give the user that runs Omoi a key of SSH, or the right to read it"),
-        ("could not read username", "it asks who is there: set git.token, and its host in git.token_hosts"),
-        ("authentication failed", "the token is not accepted: check git.token"),
-        ("returned error: 403", "the token may not read it: check what git.token may do"),
-        (
-            "returned error: 30",
-            "the repository has moved: set the project's repository_url to where it is now",
-        ),
-        (
-            "could not resolve host",
-            "its host is not known: check the project's repository_url and the network",
-        ),
-        ("repository not found", NOT_THERE),
-        ("not found", NOT_THERE),
-        ("does not exist", NOT_THERE),
-        ("does not appear to be a git repository", NOT_THERE),
-        ("not a git repository", NOT_THERE),
-    ];
-    let known = KNOWN.iter().find(|(text, _)| failure.says(text));
-    known.map_or("see what Git says", |(_, advice)| advice)
-}
-
-const NOT_THERE: &str =
-    "no repository is there: check the project's repository_url, and that Omoi may read it";

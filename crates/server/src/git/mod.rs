@@ -3,11 +3,13 @@
 
 mod command;
 mod error;
+mod fault;
 mod file;
-mod remote;
 
 mod build;
 mod checkout;
+mod far;
+mod local;
 mod merge;
 mod mirror;
 mod publish;
@@ -17,7 +19,7 @@ mod wanted;
 pub use checkout::{Checkouts, Swept};
 pub use command::{Call, Failure, Git, Running, bounded, tail};
 pub use error::Error;
+pub use fault::Fault;
 pub use file::{Hold, Lock, unique};
 pub use merge::Merge;
 pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};
-pub use remote::Remote;

@@ -35,6 +35,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (24, include_str!("migrations/0024_marks.sql")),
     (25, include_str!("migrations/0025_lookup.sql")),
     (26, include_str!("migrations/0026_rescue.sql")),
+    (29, include_str!("migrations/0029_repository_reach.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.

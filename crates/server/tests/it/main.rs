@@ -44,6 +44,7 @@ mod own_door;
 mod project;
 mod proof;
 mod prune;
+mod reach;
 mod rescue;
 mod restart;
 mod result;

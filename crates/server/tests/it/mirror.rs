@@ -291,7 +291,7 @@ async fn what_cannot_be_fetched_says_why_and_what_to_do() {
         (Some(nowhere.to_str().unwrap()), "no repository is there: check the project's repository_url"),
         (far.path.to_str(), "has no branch main; it has trunk: set the project's default_branch"),
         (empty.path.to_str(), "has no commits; push a first one to its branch main"),
-        (Some("git://127.0.0.1:1/a"), "see what Git says"),
+        (Some("git://127.0.0.1:1/a"), "its host cannot be reached"),
     ] {
         let refused = place.mirrors.refresh(&project("prj-1", address)).await.unwrap_err().to_string();
         assert!(refused.contains(words), "{address:?}: {refused}");

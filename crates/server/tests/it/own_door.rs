@@ -4,13 +4,10 @@ use std::{net::SocketAddr, sync::Arc};
 
 use omoi_server::{
     bus::Bus,
-    gateway::{
-        door::Doors,
-        egress::{Egress, System},
-        model,
-    },
+    gateway::{door::Doors, egress::Egress, model},
     git::Mirrors,
     http::{self, Gate},
+    resolve::System,
     sandbox::DoorSockets,
     usual::Usual,
 };
