@@ -4,6 +4,7 @@ pub mod clock;
 pub mod config;
 pub mod crash;
 pub mod data_dir;
+pub mod directories;
 pub mod disk;
 pub mod resolve;
 pub mod telemetry;

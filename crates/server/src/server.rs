@@ -11,6 +11,7 @@ use crate::{
     clock::Clock,
     config::{Config, ServerRole},
     data_dir,
+    directories::Directories,
     gateway::{door::Doors, egress::Egress, model},
     git::{self, Checkouts, Mirrors},
     http::{
@@ -70,6 +71,7 @@ impl Server {
         let (bus, intake) = Bus::new(config.live.ring_events, config.live.ring_bytes);
         let store = Store::open(&config, clock.clone(), bus.announce()).await?;
         let mirrors = Mirrors::new(&config)?;
+        let directories = Arc::new(Directories::new(&config.data_dir));
         bus.begin_at(store.event_last_position().await?);
 
         let listen = (config.server.listen.host.clone(), config.server.listen.port);
@@ -83,6 +85,10 @@ impl Server {
         let (ground, until) = (store.clone(), stop.child_token());
         tracker.spawn(async move {
             until.run_until_cancelled(ground.watch_ground(GROUND_PERIOD)).await;
+        });
+        let (watched, until) = (directories.clone(), stop.child_token());
+        tracker.spawn(async move {
+            until.run_until_cancelled(watched.watch(GROUND_PERIOD)).await;
         });
         let gate = Arc::new(Gate::new(&config.limits));
         tracker.spawn(gate.clone().tidy(stop.child_token()));
@@ -104,6 +110,7 @@ impl Server {
                 bus: bus.clone(),
                 wake: wakes.places.clone(),
                 mirrors: mirrors.clone(),
+                directories,
                 calls: calls.clone(),
                 usual: usual.clone(),
                 stop: stop.child_token(),

@@ -90,9 +90,14 @@ impl Git {
     /// Writes its configuration file into `dir`, which it makes.
     pub fn new(dir: &Path, timeout: Duration) -> std::io::Result<Self> {
         std::fs::create_dir_all(dir)?;
-        let file = dir.join("gitconfig");
-        super::file::replace(&file, CONFIG_FILE.as_bytes(), 0o600)?;
-        Ok(Self { config_file: file.into(), timeout })
+        let git = Self { config_file: dir.join("gitconfig").into(), timeout };
+        git.prepare()?;
+        Ok(git)
+    }
+
+    /// Writes the configuration file again, where it is not as it should be.
+    pub fn prepare(&self) -> std::io::Result<()> {
+        super::file::replace(&self.config_file, CONFIG_FILE.as_bytes(), 0o600)
     }
 
     /// A command on a repository.
@@ -208,6 +213,7 @@ impl Call {
         for slip in HARMLESS {
             command.arg("-c").arg(format!("fetch.fsck.{slip}=ignore"));
             command.arg("-c").arg(format!("receive.fsck.{slip}=ignore"));
+            command.arg("-c").arg(format!("fsck.{slip}=ignore"));
         }
         command.args(&self.before).arg(self.name).args(&self.args);
         command.env_clear().env("PATH", PATH).env("HOME", "/nonexistent").env("LC_ALL", "C");

@@ -11,7 +11,7 @@ use super::{
     Error, Store, Tx, account,
     value::{Row, params},
 };
-use crate::domain::{dispatch, spec_course};
+use crate::domain::{dispatch, repository::Rebuilt, spec_course};
 
 const COLUMNS: &str = "id, name, description, repository_url, repository_reach, default_branch, max_concurrent, settings, \
                        archived, paused, created_at, updated_at";
@@ -121,6 +121,19 @@ impl Store {
 }
 
 impl Store {
+    /// Tells viewers and the audit trail that the mirror of a project was rebuilt, and what could not be saved.
+    pub async fn project_mirror_rebuilt(&self, rebuilt: &Rebuilt) -> Result<(), Error> {
+        let rebuilt = rebuilt.clone();
+        self.write(async move |tx| {
+            let id = &get(tx, &rebuilt.project_id).await?.id;
+            let told = serde_json::to_value(&rebuilt).unwrap_or(Json::Null);
+            tx.tell("MIRROR_REBUILT", "project", id.as_str(), &told);
+            tx.record("server", "project.mirror_rebuilt", "project", id.as_str(), told);
+            Ok(())
+        })
+        .await
+    }
+
     pub async fn project_gates(&self, id: &ProjectId) -> Result<SpecGates, Error> {
         let id = id.clone();
         self.read(async move |tx| Ok(gates(&get(tx, &id).await?))).await

@@ -17,6 +17,7 @@ mod batch;
 mod claim;
 mod collaboration;
 mod conductor;
+mod damage;
 mod database_away;
 mod dependency;
 mod diagnosis;

@@ -1,7 +1,7 @@
 //! Mirrors and checkouts, with the real Git and local repositories.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -460,7 +460,7 @@ async fn references_survive_a_restart_and_what_nobody_uses_is_swept_by_count_and
     checkouts.release(&sandbox("sbx-0")).await.unwrap();
     checkouts.release(&sandbox("sbx-0")).await.unwrap();
     place.clock.advance(SignedDuration::from_secs(1));
-    assert_eq!(checkouts.reconcile(&BTreeSet::from([sandbox("sbx-3")])).await.unwrap(), 2);
+    assert_eq!(checkouts.reconcile(&BTreeMap::from([(sandbox("sbx-3"), None)])).await.unwrap(), 2);
     place.clock.advance(SignedDuration::from_secs(1));
     checkouts.acquire(&project.id, &id(&commits[1]), &sandbox("sbx-4")).await.unwrap();
     place.clock.advance(SignedDuration::from_secs(1));
