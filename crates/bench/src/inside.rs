@@ -3,7 +3,8 @@
 
 use anyhow::Context;
 use omoi_protocol::{
-    AgentId, EventSource, ProjectId, SandboxId, TaskId, batch::NewTaskBatch, event::NewEvent, sandbox::Kept,
+    AgentId, EventSource, ProjectId, RepositoryReach, SandboxId, TaskId, batch::NewTaskBatch,
+    event::NewEvent, sandbox::Kept,
 };
 use omoi_server::{
     clock::Clock,
@@ -46,7 +47,7 @@ impl Inside {
         let clock = Clock::Real;
         let store = Store::open(&config, clock.clone(), Box::new(|_| {})).await?;
         let project = json!({ "name": "inside", "repository_url": "/nowhere", "max_concurrent": MANY });
-        let project = store.project_create(ACTOR, read(project)?).await?.id;
+        let project = store.project_create(ACTOR, read(project)?, RepositoryReach::Any).await?.id;
         let meter = place.meter(bench, std::process::id());
         Ok(Self { store, clock, meter, project, config, copies: Copies::open(bench, place).await? })
     }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ProjectId;
+use crate::{ProjectId, RepositoryReach};
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -65,6 +65,9 @@ pub struct Project {
     pub name: String,
     pub description: String,
     pub repository_url: Option<String>,
+    /// Where `repository_url` may lead: `any` if an administrator set it.
+    #[serde(default = "public")]
+    pub repository_reach: RepositoryReach,
     pub default_branch: String,
     pub max_concurrent: Option<i64>,
     #[cfg_attr(feature = "schema", schema(value_type = Object))]
@@ -75,6 +78,10 @@ pub struct Project {
     pub paused: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+}
+
+fn public() -> RepositoryReach {
+    RepositoryReach::Public
 }
 
 /// Tells a field that says `null` from one that is not there.

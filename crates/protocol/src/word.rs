@@ -224,6 +224,14 @@ words! {
         Normal = "normal", Optimal = "optimal",
     }
 
+    /// Where a project's repository may be fetched from, which follows from who set its address.
+    RepositoryReach, "reach of a repository" {
+        /// Hosts of the public internet, and what an administrator has opened.
+        Public = "public",
+        /// Anything that the server can reach: an administrator set the address.
+        Any = "any",
+    }
+
     DiskState, "state of a disk" {
         Ok = "ok",
         /// One sandbox may fill what is left.

@@ -4,8 +4,10 @@ pub mod clock;
 pub mod config;
 pub mod crash;
 pub mod data_dir;
+pub mod directories;
 pub mod disk;
 mod nearest;
+pub mod resolve;
 pub mod telemetry;
 pub mod usual;
 

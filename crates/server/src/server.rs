@@ -11,17 +11,15 @@ use crate::{
     clock::Clock,
     config::{Config, ServerRole},
     data_dir,
-    gateway::{
-        door::Doors,
-        egress::{self, Egress},
-        model,
-    },
+    directories::Directories,
+    gateway::{door::Doors, egress::Egress, model},
     git::{self, Checkouts, Mirrors},
     http::{
         self, Gate,
         listen::{Ending, HEAD_TIMEOUT, Listen},
     },
     orchestrator::{Loops, Node, Parts},
+    resolve,
     sandbox::local::{Local, Programs},
     store::{self, Store},
     telemetry,
@@ -73,6 +71,7 @@ impl Server {
         let (bus, intake) = Bus::new(config.live.ring_events, config.live.ring_bytes);
         let store = Store::open(&config, clock.clone(), bus.announce()).await?;
         let mirrors = Mirrors::new(&config)?;
+        let directories = Arc::new(Directories::new(&config.data_dir));
         bus.begin_at(store.event_last_position().await?);
 
         let listen = (config.server.listen.host.clone(), config.server.listen.port);
@@ -86,6 +85,10 @@ impl Server {
         let (ground, until) = (store.clone(), stop.child_token());
         tracker.spawn(async move {
             until.run_until_cancelled(ground.watch_ground(GROUND_PERIOD)).await;
+        });
+        let (watched, until) = (directories.clone(), stop.child_token());
+        tracker.spawn(async move {
+            until.run_until_cancelled(watched.watch(GROUND_PERIOD)).await;
         });
         let gate = Arc::new(Gate::new(&config.limits));
         tracker.spawn(gate.clone().tidy(stop.child_token()));
@@ -107,13 +110,14 @@ impl Server {
                 bus: bus.clone(),
                 wake: wakes.places.clone(),
                 mirrors: mirrors.clone(),
+                directories,
                 calls: calls.clone(),
                 usual: usual.clone(),
                 stop: stop.child_token(),
             },
         );
         if config.server.role != ServerRole::Api {
-            let resolver = Arc::new(egress::System::default());
+            let resolver = Arc::new(resolve::System::default());
             let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
             let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
             let parts = parts(&config, clock, store.clone(), mirrors, doors, wakes.places.clone())?;

@@ -156,6 +156,6 @@ async fn renew_token(store: &Store) -> Result<TokenCreated> {
         }
     }
     let expires_at = Some(Clock::Real.now() + TOKEN_LIFE);
-    let new = NewToken { name: TOKEN_NAME.to_owned(), role: Role::Operator, expires_at };
+    let new = NewToken { name: TOKEN_NAME.to_owned(), role: Role::Admin, expires_at };
     Ok(store.token_create(ACTOR, new).await?)
 }

@@ -13,6 +13,7 @@ use omoi_server::{
     config::{Config, DatabaseUrl, Resolved},
     data_dir,
     disk::{FREE_BYTES_LOW, FREE_BYTES_MIN, FREE_BYTES_SANDBOXES, Room},
+    git,
     store::Store,
 };
 
@@ -23,6 +24,8 @@ const AREA: &str = "store";
 pub const DATA_DIR: &str = "data directory";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const POSTGRES_PORT: u16 = 5432;
+/// Refs named of one damaged mirror.
+const LOST_SHOWN: usize = 5;
 
 pub async fn checks(resolved: &Resolved) -> Vec<Check> {
     let config = &resolved.config;
@@ -39,6 +42,7 @@ pub async fn checks(resolved: &Resolved) -> Vec<Check> {
         directory.needed_by(Need::Server),
         modes(config).needed_by(Need::Server),
         database.needed_by(Need::Server),
+        mirrors(&config.data_dir),
         disk(&config.data_dir),
     ];
     // An embedded database may be on another disk.
@@ -79,6 +83,35 @@ fn modes(config: &Config) -> Check {
     } else {
         Check::missing(AREA, name, detail, first.fix())
     }
+}
+
+/// Damaged mirrors of projects that were rebuilt and are kept aside, and what was lost in them.
+fn mirrors(data_dir: &Path) -> Check {
+    let name = "mirrors";
+    let broken = match git::broken(data_dir) {
+        Ok(broken) => broken,
+        Err(error) => {
+            let fix = "run doctor as the user that runs the server";
+            return Check::warn(AREA, name, format!("cannot be looked at: {error}"), fix);
+        }
+    };
+    if broken.is_empty() {
+        return Check::ok(AREA, name, "no damaged mirror is kept aside");
+    }
+    let told = broken.iter().map(|(path, report)| match report {
+        Some(report) if report.lost.is_empty() => format!("{} (nothing was lost)", path.display()),
+        Some(report) => {
+            let lost: Vec<&str> =
+                report.lost.iter().take(LOST_SHOWN).map(|lost| lost.name.as_str()).collect();
+            let more = report.lost.len() - lost.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{} (could not be saved as they were: {}{more})", path.display(), lost.join(", "))
+        }
+        None => format!("{} (without a report)", path.display()),
+    });
+    let detail =
+        format!("damaged mirrors were rebuilt and are kept aside: {}", told.collect::<Vec<_>>().join("; "));
+    Check::warn(AREA, name, detail, "look at what is in them and remove them; check the disk")
 }
 
 /// Sandboxes share it; each may fill as much as its own limit.
@@ -307,6 +340,28 @@ mod tests {
         assert!(check.fix.unwrap().contains(&format!("chmod 700 {}", dir.path().display())));
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
         assert_eq!(modes(&config).level, Level::Missing);
+    }
+
+    #[test]
+    fn a_damaged_mirror_that_is_kept_aside_is_named_with_what_was_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(mirrors(dir.path()).level, Level::Ok);
+        let aside = dir.path().join("mirrors/prj-1.broken-20260101T000000000Z");
+        fs::create_dir_all(&aside).unwrap();
+        fs::create_dir_all(dir.path().join("mirrors/prj-1.git")).unwrap();
+        let report = serde_json::json!({
+            "project_id": "prj-1", "at": "2026-01-01T00:00:00Z", "damage": "HEAD is missing", "saved": 3,
+            "aside": "mirrors/prj-1.broken-20260101T000000000Z",
+            "lost": [{ "name": "refs/heads/fix/1", "commit": null, "now": null }],
+        });
+        fs::write(aside.join("omoi-rebuilt.json"), report.to_string()).unwrap();
+        let check = mirrors(dir.path());
+        assert_eq!(check.level, Level::Warn);
+        assert!(
+            check.detail.contains("refs/heads/fix/1") && check.detail.contains("prj-1.broken-"),
+            "{}",
+            check.detail
+        );
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use omoi_client::Client;
 use omoi_protocol::project::{NewProject, Project, ProjectPatch};
-use omoi_server::git::Remote;
+use omoi_server::domain::repository::Remote;
 use serde_json::{Map, Value, json};
 
 use super::{all, by_name, show};

@@ -54,6 +54,8 @@ enum How {
     KillServer,
     KillServerThenTerminate,
     KillServerAndInit,
+    /// The directory of all checkouts, which its files come from, is removed.
+    RemoveCheckouts,
 }
 
 kept_when! {
@@ -68,6 +70,7 @@ kept_when! {
     work_is_kept_when_the_server_is_killed How::KillServer;
     work_is_kept_when_the_server_is_killed_while_it_ends_the_sandbox How::KillServerThenTerminate;
     work_is_kept_when_server_and_sandbox_are_killed How::KillServerAndInit;
+    work_is_kept_when_the_checkouts_are_removed How::RemoveCheckouts;
 }
 
 impl How {
@@ -88,6 +91,10 @@ impl How {
             Self::Command(_) => {}
             Self::Terminate => omoi.terminate(id).await,
             Self::KillInit => omoi.kill_init(id),
+            Self::RemoveCheckouts => {
+                std::fs::remove_dir_all(omoi.data().join("checkouts")).unwrap();
+                omoi.kill_init(id);
+            }
             Self::KillServer => {
                 omoi.kill().await;
                 omoi.start_again().await;

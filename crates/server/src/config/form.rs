@@ -223,6 +223,13 @@ pub const HOSTS: Form<Vec<String>> = Form {
     kind: Kind::List,
 };
 
+pub const PATHS: Form<Vec<PathBuf>> = Form {
+    accepts: "a list of absolute paths such as /srv/git",
+    parse: |text| parse_list(text, |path| path.starts_with('/').then(|| path.into())),
+    show: |paths| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(","),
+    kind: Kind::List,
+};
+
 pub const LAYERS: Form<Vec<Layer>> = Form {
     accepts: "a list of layers of isolation such as seccomp or network_namespace; `omoi doctor` names them all",
     parse: |text| {

@@ -432,6 +432,12 @@ config! {
         token: Option<SecretString>, SECRET, "", ["OMOI_GIT_TOKEN", "GITHUB_TOKEN", "INTEGRATIONS_GITHUB_TOKEN"];
         /// Hosts that are shown the token.
         token_hosts: Vec<String>, HOSTS, "github.com", ["OMOI_GIT_TOKEN_HOSTS"];
+        /// Ranges of private addresses that operators may fetch repositories from. Without it only administrators may
+        /// name a host that is not of the public internet.
+        allow_private: Vec<Cidr>, list("a list of address ranges such as 10.20.0.0/16"), "", ["OMOI_GIT_ALLOW_PRIVATE"];
+        /// Directories of this machine that operators may fetch repositories from, with all below them. Without it only
+        /// administrators may name a path. Whoever can write to them can offer the server what its user may read.
+        allow_paths: Vec<PathBuf>, PATHS, "", ["OMOI_GIT_ALLOW_PATHS"];
         /// How long one fetch, push or checkout may take.
         timeout: Duration, PERIOD, "10m", ["OMOI_GIT_TIMEOUT"];
         /// Fetches and pushes of sandboxes that may run at once.

@@ -23,6 +23,7 @@ pub mod commit;
 pub mod footprint;
 pub mod graph;
 pub mod push;
+pub mod repository;
 
 pub mod spec;
 

@@ -9,7 +9,7 @@
 //! written before anything else, under a lock that the sweep takes alone: what is about to be used is never swept.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -33,6 +33,9 @@ use crate::{
 const REFERENCES: &str = ".references";
 const REMOVED: &str = ".removed-";
 const NEW: &str = ".new-";
+const DAMAGED: &str = ".damaged-";
+/// The sandboxes that use a damaged checkout.
+const USERS: &str = "users";
 /// Its content is the run of the machine that made the checkout, its age when the checkout was last wanted.
 const WHOLE: &str = "whole";
 const TREE: &str = "tree";
@@ -40,7 +43,7 @@ const TREE: &str = "tree";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// All checkouts of this machine. Cheap to clone; several may be at work on one data directory.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Checkouts {
     dir: Arc<Path>,
     boot: Arc<str>,
@@ -61,16 +64,28 @@ impl Checkouts {
     pub fn new(config: &Config, mirrors: Mirrors, clock: Clock) -> Result<Self, Error> {
         let dir = std::path::absolute(config.data_dir.join("checkouts"));
         let dir = dir.map_err(|source| Error::io(&config.data_dir, source))?;
-        fs::create_dir_all(dir.join(REFERENCES)).map_err(|source| Error::io(&dir, source))?;
+        fs::create_dir_all(&dir).map_err(|source| Error::io(&dir, source))?;
         let boot_id = Path::new("/proc/sys/kernel/random/boot_id");
         let boot = fs::read_to_string(boot_id).map_err(|source| Error::io(boot_id, source))?;
-        Ok(Self {
+        let checkouts = Self {
             dir: dir.into(),
             boot: boot.into(),
             mirrors,
             clock,
             settings: Arc::new(config.git.clone()),
-        })
+        };
+        checkouts.prepare()?;
+        Ok(checkouts)
+    }
+
+    /// Somebody may have removed the directory under the running server: all in it can be made again.
+    fn prepare(&self) -> Result<(), Error> {
+        file::make_below(&self.dir, &[REFERENCES]).map_err(|source| Error::io(&self.dir, source))
+    }
+
+    async fn lock(&self, hold: Hold) -> Result<Lock, Error> {
+        self.prepare()?;
+        Lock::take(self.dir.join(".lock"), hold, PATIENCE).await
     }
 
     /// The tree of a commit, for this sandbox until it is released. Made at the first wish for it, once, however many
@@ -82,7 +97,12 @@ impl Checkouts {
         sandbox: &SandboxId,
     ) -> Result<PathBuf, Error> {
         let place = self.dir.join(project.as_str()).join(commit.as_str());
-        if !self.refer(project, commit, sandbox).await? {
+        let is_there = self.refer(project, commit, sandbox).await?;
+        if is_there && !self.is_sound(&place).await? {
+            tracing::warn!(project.id = %project, "the checkout of {commit} is damaged and is made again");
+            self.set_damaged_aside(project, &place).await?;
+        }
+        if !is_there || !self.is_whole(&place) {
             let made = self.make(project, commit, &place).await;
             if made.is_err() {
                 self.release(sandbox).await?;
@@ -98,14 +118,33 @@ impl Checkouts {
         blocking(move || checkouts.drop_reference(&reference)).await
     }
 
-    /// Releases the checkouts of all sandboxes but these; says how many.
-    pub async fn reconcile(&self, live: &BTreeSet<SandboxId>) -> Result<usize, Error> {
-        let live: BTreeSet<String> = live.iter().map(SandboxId::to_string).collect();
+    /// Releases the checkouts of all sandboxes but these; says how many. Each comes with what it began with, if that is
+    /// known: a reference that was lost is written again.
+    pub async fn reconcile(
+        &self,
+        live: &BTreeMap<SandboxId, Option<(ProjectId, CommitId)>>,
+    ) -> Result<usize, Error> {
+        let _no_sweep = self.lock(Hold::Shared).await?;
+        let live: BTreeMap<String, Option<String>> = live
+            .iter()
+            .map(|(id, began)| {
+                (id.to_string(), began.as_ref().map(|(project, commit)| format!("{project}/{commit}")))
+            })
+            .collect();
         let checkouts = self.clone();
         blocking(move || {
+            for (id, began) in &live {
+                let reference = checkouts.dir.join(REFERENCES).join(id);
+                if let Some(began) = began.as_ref().filter(|began| checkouts.dir.join(began).exists())
+                    && !reference.exists()
+                {
+                    file::replace(&reference, began.as_bytes(), 0o600)
+                        .map_err(|source| Error::io(&reference, source))?;
+                }
+            }
             let dead = entries(&checkouts.dir.join(REFERENCES))?
                 .into_iter()
-                .filter(|path| !live.contains(&name(path)));
+                .filter(|path| !live.contains_key(&name(path)));
             let mut released = 0;
             for reference in dead {
                 checkouts.drop_reference(&reference)?;
@@ -118,7 +157,7 @@ impl Checkouts {
 
     /// Removes what no sandbox uses, beyond what is to be kept, and what crashes have left.
     pub async fn sweep(&self) -> Result<Swept, Error> {
-        let nobody_comes = Lock::take(self.dir.join(".lock"), Hold::Alone, PATIENCE).await?;
+        let nobody_comes = self.lock(Hold::Alone).await?;
         let checkouts = self.clone();
         let swept = blocking(move || checkouts.set_aside(None)).await?;
         drop(nobody_comes);
@@ -128,7 +167,7 @@ impl Checkouts {
 
     /// Removes all checkouts of a project that no sandbox uses, whatever is to be kept.
     pub async fn remove(&self, project: &ProjectId) -> Result<Swept, Error> {
-        let nobody_comes = Lock::take(self.dir.join(".lock"), Hold::Alone, PATIENCE).await?;
+        let nobody_comes = self.lock(Hold::Alone).await?;
         let (checkouts, project) = (self.clone(), project.clone());
         let swept = blocking(move || checkouts.set_aside(Some(&project))).await?;
         drop(nobody_comes);
@@ -147,7 +186,7 @@ impl Checkouts {
         commit: &CommitId,
         sandbox: &SandboxId,
     ) -> Result<bool, Error> {
-        let _no_sweep = Lock::take(self.dir.join(".lock"), Hold::Shared, PATIENCE).await?;
+        let _no_sweep = self.lock(Hold::Shared).await?;
         let (checkouts, reference) = (self.clone(), self.reference(sandbox));
         let referred = format!("{project}/{commit}");
         blocking(move || {
@@ -161,6 +200,7 @@ impl Checkouts {
 
     /// One at a time per project, so that those who wish for the same find it made.
     async fn make(&self, project: &ProjectId, commit: &CommitId, place: &Path) -> Result<(), Error> {
+        self.prepare()?;
         let project_dir = self.dir.join(project.as_str());
         fs::create_dir_all(&project_dir).map_err(|source| Error::io(&project_dir, source))?;
         let _alone = Lock::take(project_dir.join(".lock"), Hold::Alone, self.settings.timeout).await?;
@@ -176,6 +216,9 @@ impl Checkouts {
             tree: beside.join(TREE),
         };
         let built = build.run().await;
+        if matches!(built, Err(Error::Git(_) | Error::NoCommit { .. })) {
+            self.mirrors.suspect(project).await?;
+        }
         let (checkouts, place) = (self.clone(), place.to_owned());
         blocking(move || {
             let finished = built.and_then(|()| checkouts.finish(&beside, &place));
@@ -200,6 +243,37 @@ impl Checkouts {
 
     fn is_whole(&self, place: &Path) -> bool {
         fs::read_to_string(place.join(WHOLE)).is_ok_and(|boot| *boot == *self.boot)
+    }
+
+    /// Whether all files are as they were written, by size and time; content is not read.
+    async fn is_sound(&self, place: &Path) -> Result<bool, Error> {
+        let tree = place.join(TREE);
+        let git = self.mirrors.git();
+        self.mirrors.prepare()?;
+        let call = git.call(&tree.join(".git"), "diff-index").work_tree(&tree);
+        let call = call.args(["--quiet", "--ignore-submodules", "HEAD", "--"]);
+        Ok(call.run_for(&[1, 128]).await?.0 == 0)
+    }
+
+    /// Renames a damaged checkout. Sandboxes that run have it mounted, so it stays until they are gone.
+    async fn set_damaged_aside(&self, project: &ProjectId, place: &Path) -> Result<(), Error> {
+        let lock = self.dir.join(project.as_str()).join(".lock");
+        let _alone = Lock::take(lock, Hold::Alone, self.settings.timeout).await?;
+        if self.is_sound(place).await? {
+            return Ok(());
+        }
+        let (checkouts, place) = (self.clone(), place.to_owned());
+        blocking(move || {
+            let used = entries(&checkouts.dir.join(REFERENCES))?
+                .into_iter()
+                .filter(|path| fs::read_to_string(path).is_ok_and(|of| checkouts.dir.join(of) == place));
+            let users: Vec<String> = used.map(|path| name(&path)).collect();
+            let written = fs::write(place.join(USERS), users.join("\n"));
+            written.map_err(|source| Error::io(&place, source))?;
+            let away = checkouts.dir.join(format!("{DAMAGED}{}", file::unique()));
+            fs::rename(&place, away).map_err(|source| Error::io(&place, source))
+        })
+        .await
     }
 
     /// It was wanted now.
@@ -227,6 +301,13 @@ impl Checkouts {
             .filter_map(|path| Some(self.dir.join(fs::read_to_string(path).ok()?)))
             .collect();
         let (mut unused, mut swept) = (Vec::new(), Swept::default());
+        let live: BTreeSet<String> = references.iter().map(|path| name(path)).collect();
+        for place in entries(&self.dir)?.into_iter().filter(|path| name(path).starts_with(DAMAGED)) {
+            let users = fs::read_to_string(place.join(USERS)).unwrap_or_default();
+            if !users.lines().any(|user| live.contains(user)) {
+                self.put_away(&place)?;
+            }
+        }
         for project in entries(&self.dir)?.into_iter().filter(|path| !name(path).starts_with('.')) {
             if only.is_some_and(|only| name(&project) != only.as_str()) {
                 continue;

@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Nobody is there to answer a question.
-const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=20";
+pub(super) const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=20";
 
 const CONFIG: &[&str] = &[
     "core.hooksPath=/dev/null",
@@ -80,13 +80,6 @@ pub enum Failure {
     Exit { name: String, status: ExitStatus, stderr: String },
 }
 
-impl Failure {
-    /// What it said, in lower case, to tell one cause from another.
-    pub(super) fn says(&self, text: &str) -> bool {
-        matches!(self, Self::Exit { stderr, .. } if stderr.to_ascii_lowercase().contains(text))
-    }
-}
-
 #[derive(Debug, Clone)]
 pub struct Git {
     config_file: Arc<Path>,
@@ -97,9 +90,14 @@ impl Git {
     /// Writes its configuration file into `dir`, which it makes.
     pub fn new(dir: &Path, timeout: Duration) -> std::io::Result<Self> {
         std::fs::create_dir_all(dir)?;
-        let file = dir.join("gitconfig");
-        super::file::replace(&file, CONFIG_FILE.as_bytes(), 0o600)?;
-        Ok(Self { config_file: file.into(), timeout })
+        let git = Self { config_file: dir.join("gitconfig").into(), timeout };
+        git.prepare()?;
+        Ok(git)
+    }
+
+    /// Writes the configuration file again, where it is not as it should be.
+    pub fn prepare(&self) -> std::io::Result<()> {
+        super::file::replace(&self.config_file, CONFIG_FILE.as_bytes(), 0o600)
     }
 
     /// A command on a repository.
@@ -215,6 +213,7 @@ impl Call {
         for slip in HARMLESS {
             command.arg("-c").arg(format!("fetch.fsck.{slip}=ignore"));
             command.arg("-c").arg(format!("receive.fsck.{slip}=ignore"));
+            command.arg("-c").arg(format!("fsck.{slip}=ignore"));
         }
         command.args(&self.before).arg(self.name).args(&self.args);
         command.env_clear().env("PATH", PATH).env("HOME", "/nonexistent").env("LC_ALL", "C");
@@ -370,7 +369,7 @@ mod tests {
         );
 
         let failure = git.call(dir.path(), "rev-parse").arg("HEAD").run().await.unwrap_err();
-        assert!(failure.says("not a git repository"), "{failure}");
+        assert!(failure.to_string().contains("not a git repository"), "{failure}");
         assert!(failure.to_string().starts_with("git rev-parse ended with exit status: 128: "), "{failure}");
     }
 

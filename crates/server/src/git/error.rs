@@ -4,17 +4,25 @@ use std::{path::Path, time::Duration};
 
 use omoi_protocol::ProjectId;
 
-use super::command::Failure;
-use crate::domain::commit::CommitId;
+use super::{command::Failure, fault::Fault, health::Depth};
+use crate::domain::{
+    commit::CommitId,
+    repository::{NotAnAddress, Refusal},
+};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the repository address {address:?} {problem}")]
-    Address { address: String, problem: &'static str },
+    #[error(transparent)]
+    Address(#[from] NotAnAddress),
+    #[error(transparent)]
+    NotAllowed(#[from] Refusal),
     #[error("project {0} has no repository; set its repository_url")]
     NoRepository(ProjectId),
-    #[error("{address} cannot be fetched: {advice} ({failure})")]
-    Fetch { address: String, advice: &'static str, failure: Failure },
+    /// The failure itself is for the log.
+    #[error("{address} cannot be fetched: {fault}")]
+    Fetch { address: String, fault: Fault, failure: Failure },
+    #[error("the host {host} of repository_url has no address: check the address and the network")]
+    Unresolved { host: String },
     #[error("the repository {address} has no commits; push a first one to its branch {branch} and try again")]
     Empty { address: String, branch: String },
     #[error(
@@ -33,6 +41,13 @@ pub enum Error {
     TooLarge { commit: CommitId, limit: String, key: &'static str },
     #[error("{one} and {two} conflict in {}", listed(.files))]
     Conflict { one: String, two: String, files: Vec<String> },
+    #[error(
+        "the server's own mirror of the repository, {mirror} in the data directory, is damaged ({damage}) and cannot be \
+         rebuilt: {reason}; it is kept as it is, and the next fetch tries again"
+    )]
+    Damaged { mirror: String, damage: String, reason: String },
+    #[error("damaged mirrors that still hold what was lost are kept already ({}); look at them and remove them", listed(.mirrors))]
+    TooManyAside { mirrors: Vec<String> },
     #[error("git {name} printed something that cannot be read")]
     Unreadable { name: &'static str },
     #[error("{lock} was held by somebody else for {patience:?}; try again")]
@@ -48,9 +63,26 @@ impl Error {
         Self::Io { path: path.as_ref().display().to_string(), source }
     }
 
+    /// Whether our own mirror may be the cause, and how closely it is to be looked at.
+    pub(super) fn may_be_ours(&self) -> Option<Depth> {
+        match self {
+            Self::Fetch { fault: Fault::Other, .. } | Self::Git(_) | Self::Io { .. } => Some(Depth::Objects),
+            Self::Fetch { fault: Fault::NotThere, .. } => Some(Depth::Outline),
+            _ => None,
+        }
+    }
+
     /// Whether the same may work later without anybody putting something right.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Fetch { .. } | Self::Git(_) | Self::Io { .. })
+        matches!(
+            self,
+            Self::Busy { .. }
+                | Self::Damaged { .. }
+                | Self::Fetch { .. }
+                | Self::Unresolved { .. }
+                | Self::Git(_)
+                | Self::Io { .. }
+        )
     }
 }
 

@@ -1,9 +1,9 @@
 //! Small files that are whole or not there, and locks that hold between processes.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{DirBuilder, File, OpenOptions},
     io::Write,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -32,6 +32,23 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> std::io::Result<()> {
     written.and_then(|()| std::fs::rename(&beside, path)).inspect_err(|_| {
         let _ = std::fs::remove_file(&beside);
     })
+}
+
+/// Makes a directory and some below it where they are missing, for the owner alone. The one above has to be there: where
+/// the whole data directory was moved away, nothing grows in its place.
+pub fn make_below(dir: &Path, names: &[&str]) -> std::io::Result<()> {
+    let make = |path: &Path| match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    };
+    if !dir.is_dir() {
+        make(dir)?;
+        tracing::warn!(
+            "the directory {} was removed under the running server and is made again",
+            dir.display()
+        );
+    }
+    names.iter().map(|name| dir.join(name)).filter(|path| !path.is_dir()).try_for_each(|path| make(&path))
 }
 
 /// A name that no other process or thread takes.
@@ -68,32 +85,39 @@ pub enum Hold {
 
 impl Lock {
     pub async fn take(path: PathBuf, hold: Hold, patience: Duration) -> Result<Self, Error> {
-        let open = path.clone();
-        let file = blocking(move || open_lock(&open)).await?;
         let trying = async {
             loop {
-                match flock(&file, hold.operation()) {
-                    Ok(()) => return Ok(()),
-                    Err(rustix::io::Errno::WOULDBLOCK) => tokio::time::sleep(TRY_AGAIN).await,
-                    Err(error) => return Err(Error::io(&path, error.into())),
+                let open = path.clone();
+                let taken = blocking(move || Self::try_now(&open, hold)).await?;
+                match taken {
+                    Some(lock) => return Ok(lock),
+                    None => tokio::time::sleep(TRY_AGAIN).await,
                 }
             }
         };
         match tokio::time::timeout(patience, trying).await {
-            Ok(taken) => taken.map(|()| Self { _file: file }),
+            Ok(taken) => taken,
             Err(_) => Err(Error::Busy { lock: path.display().to_string(), patience }),
         }
     }
 
-    /// Without waiting, where the caller may block for the disk.
+    /// Without waiting, where the caller may block for the disk. None too where the file was removed or replaced
+    /// meanwhile: others would lock another.
     pub fn try_now(path: &Path, hold: Hold) -> Result<Option<Self>, Error> {
         let file = open_lock(path)?;
         match flock(&file, hold.operation()) {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => Ok(is_at(&file, path).then_some(Self { _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(Error::io(path, error.into())),
         }
     }
+}
+
+/// Whether this file is still the one at the path.
+pub fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+    let (held, there) = (file.metadata().map(identity), std::fs::metadata(path).map(identity));
+    matches!((held, there), (Ok(held), Ok(there)) if held == there)
 }
 
 impl Hold {

@@ -13,38 +13,43 @@
 //! here and belongs to its task: no fetch moves or removes it, whatever the far repository calls by the same name. A far
 //! branch that a task takes up follows no more. `refs/omoi` is hidden from sandboxes.
 //!
-//! Three kinds of lock, each a file that the kernel frees when its holder dies: one fetch at a time per project; one
-//! change of the list of branches at a time; and per branch, pushes share what `branch_create` takes alone. So a push
-//! that began under an attempt's lease has ended before the next attempt learns where its branch stands.
+//! Four kinds of lock, each a file that the kernel frees when its holder dies: one fetch at a time per project; one
+//! change of the list of branches at a time; per branch, pushes share what `branch_create` takes alone, so a push that
+//! began under an attempt's lease has ended before the next attempt learns where its branch stands; and all pushes of a
+//! project share what an exchange of the mirror takes alone (`rebuild.rs`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use omoi_protocol::{ProjectId, SandboxId, project::Project};
 use rustix::fs::Access;
-use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 
 use super::{
     Error,
-    command::{Failure, Git},
+    command::Git,
     file::{self, Hold, Lock, blocking},
+    health::Depth,
     publish::{self, Branches},
-    remote::{Remote, Transport},
 };
 use crate::{
     config::{self, Config},
-    domain::{branch, commit::CommitId},
+    domain::{
+        branch,
+        commit::CommitId,
+        repository::{Opened, Remote},
+    },
+    resolve::{self, Resolver},
 };
 
-const HEADS: &str = "refs/heads/";
-const FAR: &str = "refs/remotes/origin/";
-const FOLLOWED: &str = "refs/omoi/followed/";
+pub(super) const HEADS: &str = "refs/heads/";
+pub(super) const FAR: &str = "refs/remotes/origin/";
+pub(super) const FOLLOWED: &str = "refs/omoi/followed/";
 /// Names shown where the wanted one is missing.
 const NAMES_SHOWN: usize = 8;
 /// How long a change of the list of branches may take.
@@ -69,31 +74,65 @@ pub fn preserved_ref(sandbox: &SandboxId) -> String {
 }
 
 /// All mirrors of this machine. Cheap to clone; several may be at work on one data directory.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Mirrors {
     dir: Arc<Path>,
     git: Git,
-    settings: Arc<config::Git>,
+    pub(super) settings: Arc<config::Git>,
+    pub(super) opened: Arc<Opened>,
+    pub(super) resolver: Arc<dyn Resolver>,
+    /// Projects whose mirror was there since this process began: one of theirs that is missing was removed.
+    seen: Arc<Mutex<BTreeSet<ProjectId>>>,
 }
 
 impl Mirrors {
     pub fn new(config: &Config) -> Result<Self, Error> {
+        Self::with_resolver(config, Arc::new(resolve::System::default()))
+    }
+
+    /// With name servers of one's own.
+    pub fn with_resolver(config: &Config, resolver: Arc<dyn Resolver>) -> Result<Self, Error> {
         let dir = std::path::absolute(config.data_dir.join("mirrors"));
         let dir = dir.map_err(|source| Error::io(&config.data_dir, source))?;
-        let hook = dir.join("hooks/update");
-        let made = std::fs::create_dir_all(dir.join("locks"))
-            .and_then(|()| std::fs::create_dir_all(dir.join("hooks")))
-            .and_then(|()| file::replace(&hook, PUSH_HOOK.as_bytes(), 0o700));
-        made.map_err(|source| Error::io(&dir, source))?;
-        let git = Git::new(&dir, config.git.timeout).map_err(|source| Error::io(&dir, source))?;
-        Ok(Self { dir: dir.into(), git, settings: Arc::new(config.git.clone()) })
+        let io = |source| Error::io(&dir, source);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(io)?;
+        let (private, paths) = (config.git.allow_private.clone(), config.git.allow_paths.clone());
+        let mirrors = Self {
+            git: Git::new(&dir, config.git.timeout).map_err(io)?,
+            dir: dir.into(),
+            settings: Arc::new(config.git.clone()),
+            opened: Arc::new(Opened { private, paths }),
+            resolver,
+            seen: Arc::default(),
+        };
+        mirrors.prepare()?;
+        Ok(mirrors)
+    }
+
+    /// Makes what every mirror needs besides itself. It costs a few looks where all is there, and is done again before
+    /// each use, since somebody may remove files under a running server.
+    pub(super) fn prepare(&self) -> Result<(), Error> {
+        let hook = self.dir.join("hooks/update");
+        let made = file::make_below(&self.dir, &["locks", "hooks", "suspect", "wanted"])
+            .and_then(|()| file::replace(&hook, PUSH_HOOK.as_bytes(), 0o700))
+            .and_then(|()| self.git.prepare());
+        made.map_err(|source| Error::io(&self.dir, source))
     }
 
     /// The hooks of pushes, which only run from where programs may run.
     pub fn hooks(&self) -> Result<PathBuf, Error> {
+        self.prepare()?;
         let hooks = self.dir.join("hooks");
         let runs = rustix::fs::access(hooks.join("update"), Access::EXEC_OK);
         runs.map(|()| hooks.clone()).map_err(|error| Error::io(&hooks, error.into()))
+    }
+
+    pub(super) fn dir(&self) -> PathBuf {
+        self.dir.to_path_buf()
+    }
+
+    pub(super) fn was_seen(&self, project: &ProjectId) -> bool {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).contains(project)
     }
 
     pub fn git(&self) -> &Git {
@@ -113,10 +152,15 @@ impl Mirrors {
     /// The mirror's directory, of a project that was fetched before.
     pub fn existing(&self, project: &ProjectId) -> Result<PathBuf, Error> {
         let path = self.path(project);
-        if path.join("HEAD").is_file() { Ok(path) } else { Err(Error::NoMirror(project.clone())) }
+        if !path.join("HEAD").is_file() {
+            return Err(Error::NoMirror(project.clone()));
+        }
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(project.clone());
+        Ok(path)
     }
 
-    /// Fetches what is new, or everything at first, and answers with the tip of the default branch.
+    /// Fetches what is new, or everything at first, and answers with the tip of the default branch. Where that fails
+    /// because our own mirror is damaged, the mirror is rebuilt.
     pub async fn refresh(&self, project: &Project) -> Result<CommitId, Error> {
         let remote = Self::remote(project)?;
         if !branch::is_valid(&project.default_branch) {
@@ -126,11 +170,29 @@ impl Mirrors {
             ));
         }
         let _one_at_a_time = self.lock(&project.id, "fetch", Hold::Alone, self.settings.timeout).await?;
+        let is_missing = self.existing(&project.id).is_err();
+        if self.is_suspect(&project.id) {
+            self.settle(project).await?;
+        } else if is_missing && self.repair(project, Depth::Outline).await? {
+            return self.default_tip(project).await;
+        }
+        let failed = match self.bring(project, &remote).await {
+            Ok(tip) => return Ok(tip),
+            Err(failed) => failed,
+        };
+        match failed.may_be_ours() {
+            Some(depth) if self.repair(project, depth).await? => self.default_tip(project).await,
+            _ => Err(failed),
+        }
+    }
+
+    async fn bring(&self, project: &Project, remote: &Remote) -> Result<CommitId, Error> {
         let path = self.path(&project.id);
         self.make(&path).await?;
-        self.fetch(&path, &remote).await?;
+        self.fetch(&path, project, remote).await?;
         let _branches = self.lock(&project.id, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
         let far = self.publish(&path, &project.default_branch).await?;
+        self.existing(&project.id)?;
         default_of(project, &far)
     }
 
@@ -280,6 +342,7 @@ impl Mirrors {
     pub async fn remove(&self, project: &ProjectId) -> Result<(), Error> {
         let _fetch = self.lock(project, "fetch", Hold::Alone, self.settings.timeout).await?;
         let _branches = self.lock(project, "branches", Hold::Alone, BRANCHES_PATIENCE).await?;
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(project);
         let path = self.path(project);
         let gone = path.with_extension("removed");
         blocking(move || {
@@ -292,18 +355,19 @@ impl Mirrors {
         .await
     }
 
-    fn remote(project: &Project) -> Result<Remote, Error> {
+    pub(super) fn remote(project: &Project) -> Result<Remote, Error> {
         let address = project.repository_url.as_deref().map(str::trim).filter(|url| !url.is_empty());
-        Remote::parse(address.ok_or_else(|| Error::NoRepository(project.id.clone()))?)
+        Ok(Remote::parse(address.ok_or_else(|| Error::NoRepository(project.id.clone()))?)?)
     }
 
-    async fn lock(
+    pub(super) async fn lock(
         &self,
         project: &ProjectId,
         what: &str,
         hold: Hold,
         patience: Duration,
     ) -> Result<Lock, Error> {
+        self.prepare()?;
         Lock::take(self.dir.join("locks").join(format!("{project}.{what}")), hold, patience).await
     }
 
@@ -313,42 +377,28 @@ impl Mirrors {
             return Ok(());
         }
         let beside = path.with_extension("new");
-        let leavings = beside.clone();
+        self.init(&beside).await?;
+        let path = path.to_owned();
+        blocking(move || std::fs::rename(&beside, &path).map_err(|source| Error::io(&path, source))).await
+    }
+
+    /// An empty repository, in the place of what a crash may have left there.
+    pub(super) async fn init(&self, path: &Path) -> Result<(), Error> {
+        let leavings = path.to_owned();
         blocking(move || clear(&leavings)).await?;
         let init =
             self.git.call_nowhere("init").args(["--quiet", "--bare", "--template=", "--object-format=sha1"]);
-        init.arg(&beside).run().await?;
-        let path = path.to_owned();
+        init.arg(path).run().await?;
+        let config = path.join("config");
         blocking(move || {
-            file::replace(&beside.join("config"), REPOSITORY_CONFIG.as_bytes(), 0o600)
-                .and_then(|()| std::fs::rename(&beside, &path))
-                .map_err(|source| Error::io(&path, source))
+            file::replace(&config, REPOSITORY_CONFIG.as_bytes(), 0o600)
+                .map_err(|source| Error::io(&config, source))
         })
         .await
     }
 
-    async fn fetch(&self, path: &Path, remote: &Remote) -> Result<(), Error> {
-        let mut call = self.git.call(path, "fetch").protocol(remote.transport.protocol());
-        if let Transport::Https { host } = &remote.transport
-            && let Some(token) =
-                self.settings.token.as_ref().filter(|_| self.settings.token_hosts.contains(host))
-        {
-            let login = STANDARD.encode(format!("x-access-token:{}", token.expose_secret()));
-            let header = format!("Authorization: Basic {login}");
-            // A redirect to another host would be shown the token as well.
-            call = call.config("http.followRedirects=false").secret_config("http.extraHeader", header.into());
-        }
-        let quiet = ["--quiet", "--prune", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"];
-        let refs = [format!("+refs/heads/*:{FAR}*"), "+refs/tags/*:refs/tags/*".to_owned()];
-        let fetched = call.args(quiet).arg("--").arg(&remote.address).args(refs).run().await;
-        fetched.map(|_| ()).map_err(|failure| {
-            let advice = advice(&failure);
-            Error::Fetch { address: remote.address.clone(), advice, failure }
-        })
-    }
-
     /// Lets the branches that sandboxes see follow the far ones, and answers with those.
-    async fn publish(&self, path: &Path, default_branch: &str) -> Result<Branches, Error> {
+    pub(super) async fn publish(&self, path: &Path, default_branch: &str) -> Result<Branches, Error> {
         let head = branch_ref(default_branch);
         // Almost always so already, and each call of Git costs milliseconds.
         if std::fs::read_to_string(path.join("HEAD")).ok() != Some(format!("ref: {head}\n")) {
@@ -371,7 +421,7 @@ impl Mirrors {
     }
 
     /// Changes refs, all or none.
-    async fn update(&self, path: &Path, commands: String) -> Result<(), Error> {
+    pub(super) async fn update(&self, path: &Path, commands: String) -> Result<(), Error> {
         if commands.is_empty() {
             return Ok(());
         }
@@ -381,7 +431,7 @@ impl Mirrors {
     }
 
     /// The refs below a prefix, by the rest of their names.
-    async fn names(&self, path: &Path, below: &str) -> Result<Branches, Error> {
+    pub(super) async fn names(&self, path: &Path, below: &str) -> Result<Branches, Error> {
         Ok(self::below(&self.refs(path, &[below.to_owned()]).await?, below))
     }
 
@@ -419,7 +469,7 @@ fn below(refs: &BTreeMap<String, CommitId>, prefix: &str) -> Branches {
 }
 
 /// Removes a directory, if there is one.
-fn clear(path: &Path) -> Result<(), Error> {
+pub(super) fn clear(path: &Path) -> Result<(), Error> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(path, error)),
         _ => Ok(()),
@@ -429,32 +479,3 @@ fn clear(path: &Path) -> Result<(), Error> {
 fn branch_error(name: &str, problem: &str) -> Error {
     Error::Branch { name: name.to_owned(), problem: problem.to_owned() }
 }
-
-/// What to do about a fetch that failed, by what Git said.
-fn advice(failure: &Failure) -> &'static str {
-    const KNOWN: &[(&str, &str)] = &[
-        ("host key verification failed", "add the host's key to known_hosts of the user that runs Omoi"),
-        ("permission denied", "give the user that runs Omoi a key of SSH, or the right to read it"),
-        ("could not read username", "it asks who is there: set git.token, and its host in git.token_hosts"),
-        ("authentication failed", "the token is not accepted: check git.token"),
-        ("returned error: 403", "the token may not read it: check what git.token may do"),
-        (
-            "returned error: 30",
-            "the repository has moved: set the project's repository_url to where it is now",
-        ),
-        (
-            "could not resolve host",
-            "its host is not known: check the project's repository_url and the network",
-        ),
-        ("repository not found", NOT_THERE),
-        ("not found", NOT_THERE),
-        ("does not exist", NOT_THERE),
-        ("does not appear to be a git repository", NOT_THERE),
-        ("not a git repository", NOT_THERE),
-    ];
-    let known = KNOWN.iter().find(|(text, _)| failure.says(text));
-    known.map_or("see what Git says", |(_, advice)| advice)
-}
-
-const NOT_THERE: &str =
-    "no repository is there: check the project's repository_url, and that Omoi may read it";

@@ -3,21 +3,28 @@
 
 mod command;
 mod error;
+mod fault;
 mod file;
-mod remote;
 
 mod build;
 mod checkout;
+mod far;
+mod health;
+mod local;
 mod merge;
 mod mirror;
 mod publish;
+mod rebuild;
+mod salvage;
+mod suspect;
 mod trial;
 mod wanted;
 
 pub use checkout::{Checkouts, Swept};
 pub use command::{Call, Failure, Git, Running, bounded, tail};
 pub use error::Error;
-pub use file::{Hold, Lock, unique};
+pub use fault::Fault;
+pub use file::{Hold, Lock, is_at, replace, unique};
 pub use merge::Merge;
 pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};
-pub use remote::Remote;
+pub use rebuild::broken;

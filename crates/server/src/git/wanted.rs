@@ -16,10 +16,10 @@ const FAILED: &str = ".failed";
 impl Mirrors {
     /// Asks for a fetch. Answers with the reason why the one before could not be made, once.
     pub async fn want(&self, project: &ProjectId) -> Result<Option<String>, Error> {
-        let (dir, wanted, failed) = self.wish(project);
+        self.prepare()?;
+        let (wanted, failed) = self.wish(project);
         blocking(move || {
-            let asked = fs::create_dir_all(&dir).and_then(|()| file::replace(&wanted, b"", 0o600));
-            asked.map_err(|source| Error::io(&wanted, source))?;
+            file::replace(&wanted, b"", 0o600).map_err(|source| Error::io(&wanted, source))?;
             let reason = fs::read_to_string(&failed).ok();
             gone(&failed)?;
             Ok(reason)
@@ -43,7 +43,7 @@ impl Mirrors {
 
     /// Nobody need wait any longer, for one of two reasons.
     pub async fn answer_wish(&self, project: &ProjectId, failure: Option<String>) -> Result<(), Error> {
-        let (_, wanted, failed) = self.wish(project);
+        let (wanted, failed) = self.wish(project);
         blocking(move || {
             match failure {
                 Some(reason) => file::replace(&failed, reason.as_bytes(), 0o600)
@@ -55,11 +55,10 @@ impl Mirrors {
         .await
     }
 
-    /// The directory, and what says that a project is wanted, or why it could not be had.
-    fn wish(&self, project: &ProjectId) -> (PathBuf, PathBuf, PathBuf) {
+    /// What says that a project is wanted, or why it could not be had.
+    fn wish(&self, project: &ProjectId) -> (PathBuf, PathBuf) {
         let dir = self.wanted_dir();
-        let (wanted, failed) = (dir.join(project.as_str()), dir.join(format!("{project}{FAILED}")));
-        (dir, wanted, failed)
+        (dir.join(project.as_str()), dir.join(format!("{project}{FAILED}")))
     }
 }
 

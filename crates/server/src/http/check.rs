@@ -29,12 +29,9 @@ use omoi_protocol::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{
-    domain::{
-        agent, author, budget, check, collaboration, diagnosis::PROPOSALS_MAX, dispatch, egress::Settings,
-        graph, limit, report, spec_course,
-    },
-    git::Remote,
+use crate::domain::{
+    agent, author, budget, check, collaboration, diagnosis::PROPOSALS_MAX, dispatch, egress::Settings, graph,
+    limit, report, repository::Remote, spec_course,
 };
 
 pub trait Valid {

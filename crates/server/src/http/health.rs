@@ -50,15 +50,18 @@ async fn sandbox_health(State(api): State<Api>, _: Stranger) -> Answer<Health> {
 
 #[derive(Debug, Serialize, ToSchema)]
 struct Ready {
-    /// `ready`.
+    /// `ready`, or `degraded` where something was lost that cannot be made again.
     status: &'static str,
     store: String,
+    /// What was removed from the data directory since the server started, and what is lost with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lost: Vec<String>,
 }
 
 /// Tell whether requests can be served
 ///
-/// The database answers, its files are in place, and the disk has room. Otherwise the problem's code names what is missing:
-/// `database_unavailable`, `database_removed` or `disk_full`.
+/// The database answers, its files and the other directories are in place, and the disk has room. Otherwise the problem's
+/// code names what is missing: `database_unavailable`, `database_removed`, `directory_removed` or `disk_full`.
 #[utoipa::path(get, path = "/ready", responses(
     (status = 200, body = Ready),
     (status = 429, body = omoi_protocol::problem::Problem, content_type = "application/problem+json",
@@ -76,7 +79,12 @@ async fn ready(State(api): State<Api>, _: Stranger) -> ApiResult<Answer<Ready>> 
         }
         answered => answered?,
     }
-    Ok(Answer(Ready { status: "ready", store: api.store.name() }))
+    if let Err(missing) = api.directories.look() {
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "directory_removed", missing.to_string()));
+    }
+    let lost = api.directories.lost();
+    let status = if lost.is_empty() { "ready" } else { "degraded" };
+    Ok(Answer(Ready { status, store: api.store.name(), lost }))
 }
 
 /// Show the figures in Prometheus' form

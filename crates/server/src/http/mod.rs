@@ -59,6 +59,7 @@ use crate::{
     bus::Bus,
     clock::Clock,
     config::{self, Config, ServerRole},
+    directories::Directories,
     gateway,
     git::Mirrors,
     store::Store,
@@ -98,6 +99,8 @@ pub struct Shared {
     pub open_allowed: bool,
     /// Only to look into: what a repository holds.
     mirrors: Mirrors,
+    /// Those that the server needs while it runs.
+    directories: Arc<Directories>,
     /// The policy of projects that have none of their own.
     usual: Usual,
     own_hosts: Vec<String>,
@@ -157,13 +160,14 @@ pub struct Parts {
     pub bus: Bus,
     pub wake: Arc<Notify>,
     pub mirrors: Mirrors,
+    pub directories: Arc<Directories>,
     pub calls: gateway::model::Calls,
     pub usual: Usual,
     pub stop: CancellationToken,
 }
 
 pub fn router(config: Config, parts: Parts) -> Router {
-    let Parts { address, clock, store, gate, bus, wake, mirrors, calls, usual, stop } = parts;
+    let Parts { address, clock, store, gate, bus, wake, mirrors, directories, calls, usual, stop } = parts;
     let serves_api = config.server.role != ServerRole::Orchestrator;
     let own_hosts = own_hosts(&config, address);
     let api = Api(Arc::new(Shared {
@@ -184,6 +188,7 @@ pub fn router(config: Config, parts: Parts) -> Router {
         wake,
         stop,
         mirrors: mirrors.clone(),
+        directories,
         usual,
     }));
     let mut router = health::routes().into_router();

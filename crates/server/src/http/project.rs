@@ -2,7 +2,7 @@
 
 use axum::{Json as Answer, extract::State, http::StatusCode};
 use omoi_protocol::{
-    ProjectId,
+    ProjectId, RepositoryReach,
     page::Page,
     project::{NewProject, Project, ProjectPatch},
 };
@@ -16,7 +16,10 @@ use super::{
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
 };
-use crate::domain::egress::{Mode, Settings};
+use crate::{
+    domain::egress::{Mode, Settings},
+    git,
+};
 
 pub fn routes() -> Routes {
     Routes::new().routes(routes!(list, create)).routes(routes!(get_one, update))
@@ -41,9 +44,10 @@ async fn create(
     who: Operator,
     Json(new): Json<NewProject>,
 ) -> ApiResult<(StatusCode, Answer<Project>)> {
-    let actor = who.name();
+    let (actor, reach) = (who.name(), reach(&who));
     may_be_open(&api, &new.settings)?;
-    Ok((StatusCode::CREATED, Answer(api.store.project_create(actor, new).await?)))
+    may_be_fetched(&api, new.repository_url.as_deref(), reach).await?;
+    Ok((StatusCode::CREATED, Answer(api.store.project_create(actor, new, reach).await?)))
 }
 
 /// Show a project
@@ -61,9 +65,31 @@ async fn update(
     Path(id): Path<ProjectId>,
     Json(patch): Json<ProjectPatch>,
 ) -> ApiResult<Answer<Project>> {
-    let actor = who.name();
+    let (actor, reach) = (who.name(), reach(&who));
     patch.settings.as_ref().map_or(Ok(()), |settings| may_be_open(&api, settings))?;
-    Ok(Answer(api.store.project_update(actor, &id, patch).await?))
+    // An address that stays was allowed when it was set, and a page sends it along with what changes.
+    if patch.repository_url.is_some()
+        && patch.repository_url != api.store.project_get(&id).await?.repository_url
+    {
+        may_be_fetched(&api, patch.repository_url.as_deref(), reach).await?;
+    }
+    Ok(Answer(api.store.project_update(actor, &id, patch, reach).await?))
+}
+
+/// Which repositories the caller may name.
+fn reach(who: &Operator) -> RepositoryReach {
+    if who.admin().is_ok() { RepositoryReach::Any } else { RepositoryReach::Public }
+}
+
+async fn may_be_fetched(api: &Api, address: Option<&str>, reach: RepositoryReach) -> ApiResult<()> {
+    let Some(address) = address.filter(|address| !address.is_empty()) else { return Ok(()) };
+    match api.mirrors.admit(address, reach).await {
+        Err(error @ git::Error::NotAllowed(_)) => {
+            Err(ApiError::forbidden("repository_not_allowed", error.to_string()))
+        }
+        Err(error) => Err(ApiError::invalid("invalid", error.to_string())),
+        Ok(()) => Ok(()),
+    }
 }
 
 fn may_be_open(api: &Api, settings: &Map<String, Value>) -> ApiResult<()> {

@@ -16,6 +16,10 @@ const AT_ONCE: usize = 4;
 pub struct Report {
     pub fetched: usize,
     pub failed: usize,
+    /// Mirrors that may be damaged and were looked at.
+    pub looked_at: usize,
+    /// Projects that were told of a rebuilt mirror.
+    pub told: usize,
 }
 
 #[derive(Clone)]
@@ -39,7 +43,11 @@ pub async fn fetch(store: &Store, mirrors: &Mirrors) -> Result<Report, git::Erro
     let wanted = mirrors.wanted().await?;
     let fetches = stream::iter(wanted).map(|project| fetch_one(store, mirrors, project));
     let done: Vec<Result<bool, git::Error>> = fetches.buffer_unordered(AT_ONCE).collect().await;
-    let mut report = Report::default();
+    let mut report = Report { told: tell(store, mirrors).await?, ..Report::default() };
+    for id in mirrors.suspects().await? {
+        attend(store, mirrors, &id).await;
+        report.looked_at += 1;
+    }
     for fetched in done {
         if fetched? {
             report.fetched += 1;
@@ -60,4 +68,28 @@ async fn fetch_one(store: &Store, mirrors: &Mirrors, id: ProjectId) -> Result<bo
     let fetched = failure.is_none();
     mirrors.answer_wish(&id, failure).await?;
     Ok(fetched)
+}
+
+/// Looks at a mirror that may be damaged. What cannot be rebuilt now is tried again later.
+async fn attend(store: &Store, mirrors: &Mirrors, id: &ProjectId) {
+    let Ok(project) = store.project_get(id).await else { return };
+    if let Err(error) = mirrors.attend(&project).await {
+        tracing::warn!(project.id = %id, %error, "the mirror of project {id} is not settled: {error}");
+    }
+}
+
+/// Stores which mirrors were rebuilt, and what could not be saved.
+async fn tell(store: &Store, mirrors: &Mirrors) -> Result<usize, git::Error> {
+    let mut told = 0;
+    for rebuilt in mirrors.untold().await? {
+        match store.project_mirror_rebuilt(&rebuilt).await {
+            Ok(()) | Err(store::Error::NotFound { .. }) => mirrors.told(&rebuilt).await?,
+            Err(error) => {
+                tracing::warn!(%error, "a rebuilt mirror could not be stored");
+                continue;
+            }
+        }
+        told += 1;
+    }
+    Ok(told)
 }

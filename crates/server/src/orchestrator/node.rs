@@ -11,9 +11,12 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::git::{is_at, replace};
+
 #[derive(Clone)]
 pub struct Node {
     name: Arc<str>,
+    name_path: PathBuf,
     lock_path: PathBuf,
     lock: Arc<Mutex<Option<File>>>,
 }
@@ -27,7 +30,7 @@ impl Node {
             _ => make_name(&path)?,
         };
         let lock_path = data_dir.join("keeper.lock");
-        Ok(Self { name: name.into(), lock_path, lock: Arc::new(Mutex::new(None)) })
+        Ok(Self { name: name.into(), name_path: path, lock_path, lock: Arc::new(Mutex::new(None)) })
     }
 
     pub fn name(&self) -> &str {
@@ -37,10 +40,19 @@ impl Node {
     /// Whether this process is the one; it tries to be.
     pub fn is_keeper(&self) -> bool {
         let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        // A lock whose file was removed keeps no other process out.
+        if held.as_ref().is_some_and(|file| !is_at(file, &self.lock_path)) {
+            *held = None;
+        }
         if held.is_none() {
             let opened =
                 OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&self.lock_path);
             *held = opened.ok().filter(|file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok());
+        }
+        // Under another name the next start would not know the sandboxes of this machine.
+        if held.is_some() && !self.name_path.exists() {
+            let written = replace(&self.name_path, self.name.as_bytes(), 0o600);
+            tracing::warn!(written = written.is_ok(), "the file {} was removed", self.name_path.display());
         }
         held.is_some()
     }
@@ -76,7 +88,14 @@ mod tests {
         assert_eq!(first.name(), second.name());
         assert!(first.is_keeper() && first.is_keeper());
         assert!(!second.is_keeper());
-        drop(first);
-        assert!(second.is_keeper());
+        // A file that was removed is locked anew, by one of them.
+        std::fs::remove_file(dir.path().join("keeper.lock")).unwrap();
+        assert!(second.is_keeper() && !first.is_keeper());
+        drop(second);
+        assert!(first.is_keeper());
+        // The name stays, also where its file was removed.
+        std::fs::remove_file(dir.path().join("node")).unwrap();
+        assert!(first.is_keeper());
+        assert_eq!(Node::open(dir.path()).unwrap().name(), first.name());
     }
 }

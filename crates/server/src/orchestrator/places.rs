@@ -7,7 +7,7 @@ mod ending;
 mod rescues;
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -229,10 +229,11 @@ impl Places {
             return Ok(Swept::default());
         }
         let rows = own.store.place_list(own.node.name(), LIMIT).await?;
-        let mut live: BTreeSet<SandboxId> = rows.into_iter().map(|row| row.id).collect();
+        let began = |row: &Placed| Some((row.project_id.clone(), row.base_commit.as_ref()?.parse().ok()?));
+        let mut live: BTreeMap<_, _> = rows.into_iter().map(|row| (row.id.clone(), began(&row))).collect();
         let mut swept = Swept::default();
         for id in own.provider.list().await? {
-            if live.contains(&id) {
+            if live.contains_key(&id) {
                 continue;
             }
             match own.store.sandbox_get(&id).await {
@@ -242,11 +243,11 @@ impl Places {
                     swept.places += 1;
                 }
                 Ok(_) => {
-                    live.insert(id);
+                    live.insert(id, None);
                 }
                 Err(store::Error::NotFound { .. }) => {
                     tracing::warn!(sandbox.id = %id, "sandbox {id} is on this machine and the store does not know it; it stays");
-                    live.insert(id);
+                    live.insert(id, None);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -434,7 +435,14 @@ impl Shared {
 
     async fn order(&self, facts: &Facts, resumed: Option<Session>, row: &Placed) -> Result<Order, Error> {
         let base = self.base(facts, resumed.as_ref(), row).await?;
-        let checkout = self.checkouts.acquire(&facts.project.id, &base, &row.id).await?;
+        let checkout = match self.checkouts.acquire(&facts.project.id, &base, &row.id).await {
+            // The mirror may be damaged, which a fetch finds out and puts right.
+            Err(git::Error::Git(_) | git::Error::NoCommit { .. }) => {
+                self.mirrors.refresh(&facts.project).await?;
+                self.checkouts.acquire(&facts.project.id, &base, &row.id).await?
+            }
+            acquired => acquired?,
+        };
         let launch = launch::launch(facts, base.as_str(), resumed, &self.defaults);
         Ok(Order { launch, checkout: Some(checkout), slot: facts.slot })
     }

@@ -36,6 +36,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (25, include_str!("migrations/0025_lookup.sql")),
     (26, include_str!("migrations/0026_rescue.sql")),
     (28, include_str!("migrations/0028_lease_seconds.sql")),
+    (29, include_str!("migrations/0029_repository_reach.sql")),
     (31, include_str!("migrations/0031_model_key.sql")),
     (33, include_str!("migrations/0033_reported_cost.sql")),
 ];

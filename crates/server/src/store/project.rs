@@ -1,7 +1,7 @@
 //! Projects.
 
 use omoi_protocol::{
-    ProjectId,
+    ProjectId, RepositoryReach,
     project::{NewProject, Project, ProjectPatch},
     spec::{SetSpecGates, SpecGates},
 };
@@ -11,10 +11,10 @@ use super::{
     Error, Store, Tx, account,
     value::{Row, params},
 };
-use crate::domain::{dispatch, spec_course};
+use crate::domain::{dispatch, repository::Rebuilt, spec_course};
 
-const COLUMNS: &str = "id, name, description, repository_url, default_branch, max_concurrent, settings, archived, paused, \
-                       created_at, updated_at";
+const COLUMNS: &str = "id, name, description, repository_url, repository_reach, default_branch, max_concurrent, settings, \
+                       archived, paused, created_at, updated_at";
 
 impl Store {
     /// Newest first.
@@ -33,15 +33,21 @@ impl Store {
         self.read(async move |tx| get(tx, &id).await).await
     }
 
-    pub async fn project_create(&self, actor: &str, new: NewProject) -> Result<Project, Error> {
+    /// `reach` is what the caller may set: it is stored with the address.
+    pub async fn project_create(
+        &self,
+        actor: &str,
+        new: NewProject,
+        reach: RepositoryReach,
+    ) -> Result<Project, Error> {
         let actor = actor.to_owned();
         self.write(async move |tx| {
             name_is_free(tx, &new.name, None).await?;
             let id = ProjectId::generate();
             tx.execute(
                 "INSERT INTO projects (id, name, description, repository_url, default_branch, max_concurrent, settings, \
-                 autonomous, tickets_made, live_sandboxes, archived, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $9, 0, 0, 0, $8, $8)",
+                 autonomous, repository_reach, tickets_made, live_sandboxes, archived, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $9, $10, 0, 0, 0, $8, $8)",
                 params![
                     &id,
                     new.name.as_str(),
@@ -51,7 +57,8 @@ impl Store {
                     new.max_concurrent,
                     Json::Object(new.settings.clone()).to_string(),
                     tx.now,
-                    dispatch::autonomous(&new.settings).map(i64::from)
+                    dispatch::autonomous(&new.settings).map(i64::from),
+                    reach.as_str()
                 ],
             )
             .await?;
@@ -62,11 +69,14 @@ impl Store {
         .await
     }
 
+    /// `reach` is what the caller may set. It is stored where the address changes. An address that stays keeps the reach
+    /// that it has, unless an administrator names it again.
     pub async fn project_update(
         &self,
         actor: &str,
         id: &ProjectId,
         patch: ProjectPatch,
+        reach: RepositoryReach,
     ) -> Result<Project, Error> {
         let (actor, id) = (actor.to_owned(), id.clone());
         self.write(async move |tx| {
@@ -77,9 +87,13 @@ impl Store {
             let settings = patch.settings.clone().unwrap_or(old.settings);
             super::dispatch::look_again(tx, &id).await?;
             let autonomous = dispatch::autonomous(&settings);
+            let moves = patch.repository_url.is_some() && patch.repository_url != old.repository_url;
+            let allows = patch.repository_url.is_some() && reach == RepositoryReach::Any;
+            let reach = if moves || allows { reach } else { old.repository_reach };
             tx.execute(
                 "UPDATE projects SET name = $2, description = $3, repository_url = $4, default_branch = $5, \
-                 max_concurrent = $6, settings = $7, archived = $8, updated_at = $9, autonomous = $10 WHERE id = $1",
+                 max_concurrent = $6, settings = $7, archived = $8, updated_at = $9, autonomous = $10, \
+                 repository_reach = $11 WHERE id = $1",
                 params![
                     &id,
                     patch.name.clone().unwrap_or(old.name),
@@ -90,7 +104,8 @@ impl Store {
                     Json::Object(settings).to_string(),
                     patch.archived.unwrap_or(old.archived),
                     tx.now,
-                    autonomous.map(i64::from)
+                    autonomous.map(i64::from),
+                    reach.as_str()
                 ],
             )
             .await?;
@@ -107,6 +122,19 @@ impl Store {
 }
 
 impl Store {
+    /// Tells viewers and the audit trail that the mirror of a project was rebuilt, and what could not be saved.
+    pub async fn project_mirror_rebuilt(&self, rebuilt: &Rebuilt) -> Result<(), Error> {
+        let rebuilt = rebuilt.clone();
+        self.write(async move |tx| {
+            let id = &get(tx, &rebuilt.project_id).await?.id;
+            let told = serde_json::to_value(&rebuilt).unwrap_or(Json::Null);
+            tx.tell("MIRROR_REBUILT", "project", id.as_str(), &told);
+            tx.record("server", "project.mirror_rebuilt", "project", id.as_str(), told);
+            Ok(())
+        })
+        .await
+    }
+
     pub async fn project_gates(&self, id: &ProjectId) -> Result<SpecGates, Error> {
         let id = id.clone();
         self.read(async move |tx| Ok(gates(&get(tx, &id).await?))).await
@@ -177,6 +205,7 @@ fn read(row: &Row) -> Result<Project, Error> {
         name: row.get("name")?,
         description: row.get("description")?,
         repository_url: row.get("repository_url")?,
+        repository_reach: row.parse("repository_reach")?,
         default_branch: row.get("default_branch")?,
         max_concurrent: row.get("max_concurrent")?,
         settings: row.json("settings")?,

@@ -1,7 +1,7 @@
 //! Mirrors and checkouts, with the real Git and local repositories.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -291,7 +291,7 @@ async fn what_cannot_be_fetched_says_why_and_what_to_do() {
         (Some(nowhere.to_str().unwrap()), "no repository is there: check the project's repository_url"),
         (far.path.to_str(), "has no branch main; it has trunk: set the project's default_branch"),
         (empty.path.to_str(), "has no commits; push a first one to its branch main"),
-        (Some("git://127.0.0.1:1/a"), "see what Git says"),
+        (Some("git://127.0.0.1:1/a"), "its host cannot be reached"),
     ] {
         let refused = place.mirrors.refresh(&project("prj-1", address)).await.unwrap_err().to_string();
         assert!(refused.contains(words), "{address:?}: {refused}");
@@ -460,7 +460,7 @@ async fn references_survive_a_restart_and_what_nobody_uses_is_swept_by_count_and
     checkouts.release(&sandbox("sbx-0")).await.unwrap();
     checkouts.release(&sandbox("sbx-0")).await.unwrap();
     place.clock.advance(SignedDuration::from_secs(1));
-    assert_eq!(checkouts.reconcile(&BTreeSet::from([sandbox("sbx-3")])).await.unwrap(), 2);
+    assert_eq!(checkouts.reconcile(&BTreeMap::from([(sandbox("sbx-3"), None)])).await.unwrap(), 2);
     place.clock.advance(SignedDuration::from_secs(1));
     checkouts.acquire(&project.id, &id(&commits[1]), &sandbox("sbx-4")).await.unwrap();
     place.clock.advance(SignedDuration::from_secs(1));

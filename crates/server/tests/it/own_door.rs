@@ -4,13 +4,11 @@ use std::{net::SocketAddr, sync::Arc};
 
 use omoi_server::{
     bus::Bus,
-    gateway::{
-        door::Doors,
-        egress::{Egress, System},
-        model,
-    },
+    directories::Directories,
+    gateway::{door::Doors, egress::Egress, model},
     git::Mirrors,
     http::{self, Gate},
+    resolve::System,
     sandbox::DoorSockets,
     usual::Usual,
 };
@@ -43,6 +41,7 @@ impl App {
                 bus: Bus::new(16, 1 << 20).0,
                 wake: Arc::default(),
                 mirrors: Mirrors::new(&config).unwrap(),
+                directories: Arc::new(Directories::new(&config.data_dir)),
                 calls: model::Calls::start(&config, &store, library, &tracker, stop).unwrap(),
                 usual: Usual::load(None).unwrap(),
                 stop: stop.clone(),

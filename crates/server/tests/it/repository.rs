@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use omoi_protocol::project::Project;
+use omoi_protocol::{RepositoryReach, project::Project};
 
 /// A work tree with its repository.
 pub struct Repository {
@@ -71,6 +71,7 @@ pub fn project(id: &str, repository_url: Option<&str>) -> Project {
         name: id.to_owned(),
         description: String::new(),
         repository_url: repository_url.map(str::to_owned),
+        repository_reach: RepositoryReach::Any,
         default_branch: "main".to_owned(),
         max_concurrent: None,
         settings: serde_json::Map::new(),

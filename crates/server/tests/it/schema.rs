@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omoi_protocol::project::NewProject;
+use omoi_protocol::{RepositoryReach, project::NewProject};
 use omoi_server::{
     clock::Clock,
     config::DatabaseUrl,
@@ -51,7 +51,7 @@ on_both! {
         let newest = store.schema_version().await.unwrap();
         assert_eq!(store.token_list(None, 10).await.unwrap().len(), 1);
         let new: NewProject = serde_json::from_value(json!({ "name": "parser" })).unwrap();
-        assert!(matches!(store.project_create("me", new).await, Err(Error::Unavailable(_))));
+        assert!(matches!(store.project_create("me", new, RepositoryReach::Any).await, Err(Error::Unavailable(_))));
         for (sql, says) in [
             (format!("DELETE FROM schema_migrations WHERE version = {newest}"), "omoi db migrate"),
             ("INSERT INTO schema_migrations VALUES (9999)".to_owned(), "use a newer omoi"),
@@ -103,12 +103,12 @@ async fn what_the_database_gives_up_on_fails_alone() {
     client.batch_execute(&format!("SELECT pg_advisory_lock({WRITE_LOCK})")).await.unwrap();
     let make = async |name: &str| {
         let new: NewProject = serde_json::from_value(json!({ "name": name })).unwrap();
-        app.store().project_create("me", new).await
+        app.store().project_create("me", new, RepositoryReach::Any).await
     };
     let first = tokio::spawn({
         let store = app.store().clone();
         let new: NewProject = serde_json::from_value(json!({ "name": "first" })).unwrap();
-        async move { store.project_create("me", new).await }
+        async move { store.project_create("me", new, RepositoryReach::Any).await }
     });
     somebody_waits(&client, Duration::ZERO).await;
     // All of these are in the queue before the writer can take any of them.

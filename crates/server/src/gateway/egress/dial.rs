@@ -2,17 +2,18 @@
 //! was judged. A name that changes its mind between the two finds nobody to tell.
 
 use std::{
-    net::{IpAddr, SocketAddr, UdpSocket},
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
 use tokio::{net::TcpStream, time::Instant};
 
-use super::{refusal::Refusal, resolve::Resolver};
+use super::refusal::Refusal;
 use crate::{
     config::Config,
     domain::egress::{Cidr, Host, Target, classify},
+    resolve::{Resolver, is_of_this_machine},
 };
 
 /// How many addresses of a host are tried.
@@ -144,32 +145,5 @@ impl Own {
                 || is_of_this_machine(address)
         };
         port == self.listens_on.port() && is_here()
-    }
-}
-
-/// An address that a socket can be bound to is this machine's. It is asked each time, since machines get and lose
-/// addresses.
-fn is_of_this_machine(address: IpAddr) -> bool {
-    let binds = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
-    // Where the kernel binds to anything (ip_nonlocal_bind), binding tells nothing: this address is nobody's.
-    let nobody: IpAddr = match address {
-        IpAddr::V4(_) => [192, 0, 2, 1].into(),
-        IpAddr::V6(_) => [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
-    };
-    binds(address) && !binds(nobody)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_of_this_machine_are_known() {
-        for address in ["127.0.0.1", "127.1.2.3"] {
-            assert!(is_of_this_machine(address.parse().unwrap()), "{address}");
-        }
-        for address in ["192.0.2.7", "198.51.100.1", "2001:db8::7"] {
-            assert!(!is_of_this_machine(address.parse().unwrap()), "{address}");
-        }
     }
 }

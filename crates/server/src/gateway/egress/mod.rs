@@ -12,7 +12,6 @@ mod log;
 mod meter;
 mod refusal;
 mod request;
-mod resolve;
 mod rules;
 mod sni;
 mod tunnel;
@@ -24,11 +23,10 @@ use omoi_protocol::{ProjectId, SandboxId};
 use tokio::{net::TcpListener, sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub use resolve::{Resolver, Resolving, System};
-
 use crate::{
     clock::Clock,
     config::{self, Config},
+    resolve::Resolver,
     store::Store,
 };
 use dial::Dialler;

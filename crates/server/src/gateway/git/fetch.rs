@@ -8,15 +8,23 @@ use axum::{
     response::Response,
 };
 use futures_util::stream;
+use omoi_protocol::ProjectId;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     process::{ChildStdin, ChildStdout},
     time::Instant,
 };
 
-use super::{Door, access::Refused, answer, body::Incoming, turns::Turn, version};
+use super::{
+    Door,
+    access::{Refused, Visit},
+    answer,
+    body::Incoming,
+    turns::Turn,
+    version,
+};
 use crate::{
-    git::{self, Call, Running, tail},
+    git::{self, Call, Mirrors, Running, tail},
     http::Watched,
 };
 
@@ -24,6 +32,8 @@ use crate::{
 const WANTS_BYTES_MAX: usize = 16 << 20;
 const PART_BYTES: usize = 64 << 10;
 const COMPLAINT_BYTES: usize = 1 << 10;
+/// How Git ends when it cannot read an object, and when a client asks for one that is not there.
+const BROKE_OFF: i32 = 128;
 
 /// Everything may be seen but what we keep for ourselves.
 pub fn call(door: &Door, version: Option<&'static str>) -> Call {
@@ -41,8 +51,9 @@ pub fn serve(
     body: Body,
     mirror: PathBuf,
     turn: Turn,
-    token: Watched,
+    visit: Visit,
 ) -> Result<Response, Refused> {
+    let Visit { project, token, .. } = visit;
     let incoming = Incoming::new(&parts.headers, body, WANTS_BYTES_MAX, token.clone())?;
     let call = call(door, version(parts)).arg("--stateless-rpc").arg(mirror);
     let mut running = call.start().map_err(git::Error::from)?;
@@ -54,7 +65,9 @@ pub fn serve(
             tracing::debug!(said = %String::from_utf8_lossy(&said), "a fetch complained");
         }
     });
-    let pack = Pack { running, stdout, ends: Instant::now() + door.settings.timeout, token, _turn: turn };
+    let ends = Instant::now() + door.settings.timeout;
+    let of = (door.mirrors.clone(), project.id);
+    let pack = Pack { running, stdout, ends, token, of, _turn: turn };
     let parts = stream::unfold(pack, Pack::next);
     Ok(answer("application/x-git-upload-pack-result", Body::from_stream(parts)))
 }
@@ -75,6 +88,7 @@ struct Pack {
     stdout: Option<ChildStdout>,
     ends: Instant,
     token: Watched,
+    of: (Mirrors, ProjectId),
     _turn: Turn,
 }
 
@@ -92,7 +106,13 @@ impl Pack {
         match read {
             Ok(Ok(0)) => {
                 // A pack carries its own check sum, so the client knows whether it is whole.
-                let _ = tokio::time::timeout(Duration::from_secs(5), self.running.wait()).await;
+                let ended = tokio::time::timeout(Duration::from_secs(5), self.running.wait()).await;
+                if matches!(ended, Ok(Ok(status)) if status.code() == Some(BROKE_OFF)) {
+                    let (mirrors, project) = &self.of;
+                    if let Err(error) = mirrors.suspect_by_hearsay(project).await {
+                        tracing::warn!(%error, "the mirror of project {project} cannot be looked at");
+                    }
+                }
                 None
             }
             Ok(Ok(_)) => Some((Ok(part.into()), self)),

@@ -92,6 +92,9 @@ async fn info_refs(
         }
     };
     let listed = call.args(["--stateless-rpc", "--http-backend-info-refs"]).arg(&mirror).run().await;
+    if listed.is_err() {
+        door.mirrors.suspect_by_hearsay(&visit.project.id).await?;
+    }
     let mut body = Vec::new();
     // The second version has no need to say what it is about.
     if service == "git-receive-pack" || version(&parts) != Some("version=2") {
@@ -111,7 +114,7 @@ async fn upload_pack(
     let visit = Visit::admit(&door.api, &parts, &repository).await?;
     let turn = door.turn(&visit).await?;
     let mirror = door.mirrors.existing(&visit.project.id)?;
-    fetch::serve(&door, &parts, body, mirror, turn, visit.token)
+    fetch::serve(&door, &parts, body, mirror, turn, visit)
 }
 
 async fn receive_pack(

@@ -68,6 +68,8 @@ pub async fn serve(
     let Some(Sandbox { id, branch_name, .. }) = &visit.sandbox else {
         return visit.pusher().and_then(|_| empty());
     };
+    // Nor is the mirror exchanged for another meanwhile.
+    let _stays = door.mirrors.in_use(&visit.project.id).await?;
     // Held until the end: whoever takes the branch over learns where it is when this push is through.
     let _next_waits = match branch_name {
         Some(branch) => Some(door.mirrors.push_lock(&visit.project.id, branch, Hold::Shared).await?),

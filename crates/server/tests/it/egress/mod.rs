@@ -19,7 +19,8 @@ use std::{
 
 use omoi_server::{
     config::Config,
-    gateway::egress::{Egress, Resolver, Resolving, SandboxContext, serve},
+    gateway::egress::{Egress, SandboxContext, serve},
+    resolve::{Resolver, Resolving},
 };
 use serde_json::{Value, json};
 use tokio::{

@@ -1,8 +1,9 @@
-//! Names to addresses. Behind a trait, since what a name server says is not ours.
+//! Names to addresses, and which addresses are this machine's. Name servers are behind a trait, since what they answer is
+//! not ours.
 
 use std::{
     io,
-    net::{IpAddr, ToSocketAddrs},
+    net::{IpAddr, ToSocketAddrs, UdpSocket},
     pin::Pin,
     sync::Arc,
 };
@@ -44,6 +45,18 @@ impl Resolver for System {
     }
 }
 
+/// An address that a socket can be bound to is this machine's. It is asked each time, since machines get and lose
+/// addresses.
+pub fn is_of_this_machine(address: IpAddr) -> bool {
+    let binds = |address: IpAddr| UdpSocket::bind((address, 0)).is_ok();
+    // Where the kernel binds to anything (ip_nonlocal_bind), binding tells nothing: this address is nobody's.
+    let nobody: IpAddr = match address {
+        IpAddr::V4(_) => [192, 0, 2, 1].into(),
+        IpAddr::V6(_) => [0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into(),
+    };
+    binds(address) && !binds(nobody)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,5 +66,15 @@ mod tests {
         let found = System::default().resolve("localhost").await.unwrap();
         assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
         assert!(System::default().resolve("no.such.name.invalid").await.is_err());
+    }
+
+    #[test]
+    fn addresses_of_this_machine_are_known() {
+        for address in ["127.0.0.1", "127.1.2.3"] {
+            assert!(is_of_this_machine(address.parse().unwrap()), "{address}");
+        }
+        for address in ["192.0.2.7", "198.51.100.1", "2001:db8::7"] {
+            assert!(!is_of_this_machine(address.parse().unwrap()), "{address}");
+        }
     }
 }

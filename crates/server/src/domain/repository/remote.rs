@@ -1,46 +1,76 @@
-//! Where a repository is fetched from: an address that was checked, and the one transport that it takes.
+//! Where a repository is fetched from: an address that was parsed, and the one transport that it takes.
 
-use std::path::Path;
-
-use super::Error;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
+    /// As it was written.
     pub address: String,
-    pub transport: Transport,
+    pub source: Source,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A directory of the server's machine.
+    Directory(PathBuf),
+    /// A host; with brackets where it was written with them.
+    Host { transport: Transport, host: String, port: Option<String> },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    Https {
-        host: String,
-    },
+    Https,
     Http,
     Ssh,
     Git,
-    /// A directory of this machine.
-    Local,
 }
 
 impl Transport {
-    /// Git's word for it.
-    pub fn protocol(&self) -> &'static str {
+    pub fn default_port(self) -> u16 {
         match self {
-            Self::Https { .. } => "https",
-            Self::Http => "http",
-            Self::Ssh => "ssh",
-            Self::Git => "git",
-            Self::Local => "file",
+            Self::Https => 443,
+            Self::Http => 80,
+            Self::Ssh => 22,
+            Self::Git => 9418,
         }
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the repository address {address:?} {problem}")]
+pub struct NotAnAddress {
+    /// Without user and password.
+    pub address: String,
+    pub problem: &'static str,
+}
+
 impl Remote {
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(text: &str) -> Result<Self, NotAnAddress> {
         let text = text.trim();
-        transport(text)
-            .map(|transport| Self { address: text.to_owned(), transport })
-            .map_err(|problem| Error::Address { address: without_user(text), problem })
+        source(text)
+            .map(|source| Self { address: text.to_owned(), source })
+            .map_err(|problem| NotAnAddress { address: without_user(text), problem })
+    }
+
+    /// Git's word for the transport.
+    pub fn protocol(&self) -> &'static str {
+        match &self.source {
+            Source::Directory(_) => "file",
+            Source::Host { transport: Transport::Https, .. } => "https",
+            Source::Host { transport: Transport::Http, .. } => "http",
+            Source::Host { transport: Transport::Ssh, .. } => "ssh",
+            Source::Host { transport: Transport::Git, .. } => "git",
+        }
+    }
+
+    /// The host that a token may be sent to, in lower case.
+    pub fn https_host(&self) -> Option<String> {
+        match &self.source {
+            Source::Host { transport: Transport::Https, host, .. } => {
+                Some(host.trim_matches(['[', ']']).to_ascii_lowercase())
+            }
+            _ => None,
+        }
     }
 }
 
@@ -57,7 +87,7 @@ const PASSWORD: &str = "holds a user name or password; take it out, and set git.
 const FORMS: &str = "is none that can be fetched from; write https://HOST/PATH, ssh://USER@HOST/PATH, \
                      USER@HOST:PATH, git://HOST/PATH, or an absolute path of this machine";
 
-fn transport(text: &str) -> Result<Transport, &'static str> {
+fn source(text: &str) -> Result<Source, &'static str> {
     if text.is_empty() || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
         return Err("is empty or holds white space");
     }
@@ -66,34 +96,44 @@ fn transport(text: &str) -> Result<Transport, &'static str> {
         return Err(FORMS);
     }
     if text.starts_with('/') {
-        return Ok(Transport::Local);
+        return Ok(Source::Directory(text.into()));
     }
     let Some((scheme, rest)) = text.split_once("://") else { return scp_like(text) };
-    let authority = rest.split('/').next().unwrap_or_default();
-    let (user, host) = authority.rsplit_once('@').map_or(("", authority), |(user, host)| (user, host));
-    let name = host_name(host);
-    match scheme {
-        "file" if Path::new(rest).is_absolute() => Ok(Transport::Local),
-        "https" | "http" | "ssh" | "git"
-            if name.is_empty() || name.starts_with('-') || user.starts_with('-') =>
-        {
-            Err("names no host")
-        }
-        // A slash in a password ends what stands for the host, and the password is where a port would be.
-        "https" | "http" | "ssh" | "git" if !host_ends_well(host) && rest.contains('@') => Err(PASSWORD),
-        "https" | "http" | "ssh" | "git" if !host_ends_well(host) => Err("names a port that is no number"),
-        "https" | "http" | "git" if !user.is_empty() => Err(PASSWORD),
-        "ssh" if user.contains(':') => Err("holds a password; take it out and use a key of SSH"),
-        "https" => Ok(Transport::Https { host: name.to_ascii_lowercase() }),
-        "http" => Ok(Transport::Http),
-        "ssh" => Ok(Transport::Ssh),
-        "git" => Ok(Transport::Git),
-        _ => Err(FORMS),
+    if scheme == "file" && Path::new(rest).is_absolute() {
+        return Ok(Source::Directory(rest.into()));
     }
+    let transport = match scheme {
+        "https" => Transport::Https,
+        "http" => Transport::Http,
+        "ssh" => Transport::Ssh,
+        "git" => Transport::Git,
+        _ => return Err(FORMS),
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host_port) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let name = host_name(host_port);
+    if name.is_empty() || name.starts_with('-') || user.starts_with('-') {
+        return Err("names no host");
+    }
+    if !host_ends_well(host_port) {
+        // A slash in a password ends what stands for the host, and the password is where a port would be.
+        return Err(if rest.contains('@') { PASSWORD } else { "names a port that is no number" });
+    }
+    match transport {
+        Transport::Ssh if user.contains(':') => {
+            return Err("holds a password; take it out and use a key of SSH");
+        }
+        Transport::Https | Transport::Http | Transport::Git if !user.is_empty() => return Err(PASSWORD),
+        _ => {}
+    }
+    let (host, port) = host_port.split_at(host_port.rfind(']').map_or(0, |at| at + 1));
+    let (more, port) = port.split_once(':').map_or((port, None), |(more, port)| (more, Some(port)));
+    let port = port.filter(|port| !port.is_empty()).map(str::to_owned);
+    Ok(Source::Host { transport, host: format!("{host}{more}"), port })
 }
 
 /// `user@host:path`, as people write for SSH.
-fn scp_like(text: &str) -> Result<Transport, &'static str> {
+fn scp_like(text: &str) -> Result<Source, &'static str> {
     let (authority, path) = text.split_once(':').ok_or(FORMS)?;
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if path.split('/').next().is_some_and(|first| first.contains('@')) {
@@ -101,7 +141,7 @@ fn scp_like(text: &str) -> Result<Transport, &'static str> {
     }
     let plain = |text: &str| !text.is_empty() && !text.starts_with('-') && !text.contains('/');
     if plain(authority) && plain(host) && !path.is_empty() && !path.starts_with('-') {
-        Ok(Transport::Ssh)
+        Ok(Source::Host { transport: Transport::Ssh, host: host.to_owned(), port: None })
     } else {
         Err(FORMS)
     }
@@ -141,10 +181,23 @@ mod tests {
             ("/srv/git/a.git", "file"),
             ("file:///srv/git/a.git", "file"),
         ] {
-            assert_eq!(Remote::parse(text).unwrap().transport.protocol(), protocol, "{text}");
+            assert_eq!(Remote::parse(text).unwrap().protocol(), protocol, "{text}");
         }
-        let host = Remote::parse("https://Git.Example:8443/a").unwrap().transport;
-        assert_eq!(host, Transport::Https { host: "git.example".to_owned() });
+        let host = |text| Remote::parse(text).unwrap().https_host();
+        assert_eq!(host("https://Git.Example:8443/a").as_deref(), Some("git.example"));
+        assert_eq!(host("http://git.example/a"), None);
+        for (text, wanted) in [
+            ("ssh://[::1]:22/a", ("[::1]", Some("22"))),
+            ("ssh://git@host:22/a", ("host", Some("22"))),
+            ("https://host/a", ("host", None)),
+            ("http://host:/a", ("host", None)),
+            ("git@host:a", ("host", None)),
+        ] {
+            let Source::Host { host, port, .. } = Remote::parse(text).unwrap().source else {
+                panic!("{text}")
+            };
+            assert_eq!((host.as_str(), port.as_deref()), wanted, "{text}");
+        }
     }
 
     #[test]

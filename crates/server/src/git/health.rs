@@ -1,0 +1,98 @@
+//! Whether a mirror is sound. A fetch that fails says little: Git's complaint about an object that is missing here reads
+//! like one about the far repository. So after a failure the mirror is looked at by itself, without the network.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use omoi_protocol::ProjectId;
+
+use super::{Error, Failure, Mirrors, file::blocking, salvage};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Condition {
+    Sound,
+    /// What is wrong with it.
+    Damaged(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Its own files and refs: milliseconds.
+    Outline,
+    /// Every object that a ref leads to as well, read and checked.
+    Objects,
+}
+
+impl Mirrors {
+    pub(super) async fn examine(
+        &self,
+        project: &ProjectId,
+        path: &Path,
+        depth: Depth,
+    ) -> Result<Condition, Error> {
+        let look = |dir: PathBuf| blocking(move || Ok(outline(&dir)));
+        if look(path.to_owned()).await?.is_some() {
+            // A push that is under way looks like damage for a moment.
+            let _alone = self.alone(project).await?;
+            if let Some(damage) = look(path.to_owned()).await? {
+                return Ok(Condition::Damaged(damage));
+            }
+        }
+        for args in [&["rev-parse", "--is-bare-repository"][..], &["for-each-ref", "--count=1"]] {
+            let (name, args) = (args[0], &args[1..]);
+            if let Err(failure) = self.git().call(path, name).args(args.iter().copied()).run().await {
+                return damaged(failure);
+            }
+        }
+        if depth == Depth::Outline {
+            return Ok(Condition::Sound);
+        }
+        // Each bit of the exit code is a kind of fault.
+        let faults: Vec<i32> = (1..32).collect();
+        let call =
+            self.git().call(path, "fsck").args(["--full", "--no-dangling", "--no-progress", "--no-reflogs"]);
+        match call.run_for(&faults).await {
+            Ok((0, _)) => Ok(Condition::Sound),
+            Ok((_, output)) => {
+                let said = String::from_utf8_lossy(&output);
+                let first = said.lines().next().unwrap_or("objects or refs cannot be read");
+                Ok(Condition::Damaged(format!("git fsck: {first}")))
+            }
+            Err(failure) => damaged(failure),
+        }
+    }
+}
+
+fn damaged(failure: Failure) -> Result<Condition, Error> {
+    match failure {
+        Failure::Exit { stderr, name, .. } => {
+            let first =
+                stderr.split("; ").next().unwrap_or_default().trim_start_matches("fatal: ").to_owned();
+            Ok(Condition::Damaged(format!("git {name}: {first}")))
+        }
+        other => Err(other.into()),
+    }
+}
+
+/// What is missing of the files that every repository has, or of its refs.
+fn outline(dir: &Path) -> Option<String> {
+    let file = |name: &str| fs::metadata(dir.join(name)).is_ok_and(|meta| meta.is_file() && meta.len() > 0);
+    if let Some(name) = ["HEAD", "config"].into_iter().find(|name| !file(name)) {
+        return Some(format!("its file {name} is missing or empty"));
+    }
+    if let Some(name) = ["objects", "refs"].into_iter().find(|name| !dir.join(name).is_dir()) {
+        return Some(format!("its directory {name} is missing"));
+    }
+    // Git deletes the log of a ref with the ref. One that is left is of a ref that was lost.
+    let found = salvage::read(dir);
+    let lost = found.refs.iter().find(|(_, found)| found.written.is_none());
+    lost.map(|(name, _)| format!("{name} is unreadable or gone"))
+}
+
+/// The mirror as people find it: below the data directory.
+pub(super) fn shown(path: &Path) -> String {
+    let name = path.file_name().map(PathBuf::from).unwrap_or_default();
+    format!("mirrors/{}", name.display())
+}
