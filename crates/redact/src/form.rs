@@ -5,6 +5,9 @@ use base64::{
     engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
 };
 
+/// What a masked text reads once it is decoded.
+pub const MASK: u8 = b'*';
+
 /// The characters of a base64 text that depend on `bytes` alone, when `before` other bytes are encoded ahead of them.
 pub fn base64_core(bytes: &[u8], before: usize, engine: &impl Engine) -> Vec<u8> {
     let mut padded = vec![0; before];
@@ -15,15 +18,31 @@ pub fn base64_core(bytes: &[u8], before: usize, engine: &impl Engine) -> Vec<u8>
     text[first.min(end)..end].to_vec()
 }
 
+/// A secret in one encoding, and its mask: of the same length, and a valid text of the same encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Form {
+    pub text: Vec<u8>,
+    pub mask: Vec<u8>,
+}
+
 /// Every form of a secret, without repetition. Percent-encoding and JSON escapes are undone before the search.
-pub fn all(secret: &[u8]) -> Vec<Vec<u8>> {
-    let mut forms = vec![secret.to_vec(), hex(secret, false), hex(secret, true), json(secret)];
+pub fn all(secret: &[u8]) -> Vec<Form> {
+    let stars = vec![MASK; secret.len()];
+    let escaped = json(secret);
+    let mut forms = vec![
+        Form { mask: stars.clone(), text: secret.to_vec() },
+        Form { mask: vec![MASK; escaped.len()], text: escaped },
+        Form { mask: hex(&stars, false), text: hex(secret, false) },
+        Form { mask: hex(&stars, true), text: hex(secret, true) },
+    ];
     for before in 0..3 {
-        forms.push(base64_core(secret, before, &STANDARD_NO_PAD));
-        forms.push(base64_core(secret, before, &URL_SAFE_NO_PAD));
+        for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+            let mask = base64_core(&stars, before, engine);
+            forms.push(Form { text: base64_core(secret, before, engine), mask });
+        }
     }
-    forms.sort();
-    forms.dedup();
+    forms.sort_by(|one, other| one.text.cmp(&other.text));
+    forms.dedup_by(|one, other| one.text == other.text);
     forms
 }
 

@@ -6,15 +6,15 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::{
-    Stream, form,
+    Stream,
+    form::{self, Form, MASK},
     shape::{self, Run, Shape},
     unit::{Syntax, Unit, Units, loose},
 };
 
-const MASK: u8 = b'*';
 /// A shorter secret would mask ordinary words.
 const LEN_MIN: usize = 8;
-/// A shorter secret of letters alone may be a word.
+/// A shorter secret of letters alone may be a word, and one of digits alone a number.
 const WORD_MIN: usize = 16;
 /// Of an exact secret's forms, pieces of this length are looked for, at this distance. A piece between two line breaks
 /// that is no shorter than both together is found.
@@ -33,7 +33,7 @@ struct Compiled {
     probes: AhoCorasick,
     /// All forms of exact secrets, then the prefixes of the shapes.
     patterns: AhoCorasick,
-    pub exact: Vec<Vec<u8>>,
+    pub exact: Vec<Form>,
     pub shapes: Vec<Shape>,
     /// The most characters that a match has.
     pub longest: usize,
@@ -55,7 +55,8 @@ impl Reach {
 
 /// Whether a secret can be masked without masking ordinary words.
 pub fn is_maskable(secret: &str) -> bool {
-    secret.len() >= LEN_MIN && (secret.len() >= WORD_MIN || !secret.chars().all(char::is_alphabetic))
+    let is_word = secret.chars().all(char::is_alphabetic) || secret.bytes().all(|byte| byte.is_ascii_digit());
+    secret.len() >= LEN_MIN && (secret.len() >= WORD_MIN || !is_word)
 }
 
 impl Secrets {
@@ -69,7 +70,7 @@ impl Secrets {
             }
             let bytes = secret.as_bytes();
             let forms = form::all(bytes);
-            probes.extend(forms.iter().flat_map(|form| pieces(form)));
+            probes.extend(forms.iter().flat_map(|form| pieces(&form.text)));
             for upper in [false, true] {
                 let every = form::percent(bytes, upper, true);
                 probes.extend(form::hex_probes(&form::hex(bytes, upper)));
@@ -78,8 +79,8 @@ impl Secrets {
             }
             exact.extend(forms);
         }
-        exact.sort();
-        exact.dedup();
+        exact.sort_by(|one: &Form, other| one.text.cmp(&other.text));
+        exact.dedup_by(|one, other| one.text == other.text);
         let shapes = shape::all();
         probes.extend(shapes.iter().flat_map(Shape::probes));
         probes.extend([b"%6F%6D%6F%69".to_vec(), b"%6f%6d%6f%69".to_vec()]);
@@ -87,13 +88,12 @@ impl Secrets {
         probes.sort();
         probes.dedup();
         let all =
-            || exact.iter().map(Vec::as_slice).chain(shapes.iter().map(|shape| shape.prefix.as_slice()));
-        let longest_exact = exact.iter().map(Vec::len).max().unwrap_or_default();
-        let longest_shape =
-            shapes.iter().map(|shape| shape.prefix.len() + shape.rest).max().unwrap_or_default();
+            || exact.iter().map(|form| &form.text).chain(shapes.iter().map(|shape| &shape.prefix));
+        let longest_exact = exact.iter().map(|form| form.text.len()).max().unwrap_or_default();
+        let longest_shape = shapes.iter().map(|shape| shape.mask.len()).max().unwrap_or_default();
         Self(Arc::new(Compiled {
             probes: compiled(&probes, MatchKind::Standard),
-            patterns: compiled(&all().collect::<Vec<_>>(), MatchKind::LeftmostLongest),
+            patterns: compiled(&all().collect::<Vec<&Vec<u8>>>(), MatchKind::LeftmostLongest),
             longest: longest_exact.max(longest_shape),
             exact,
             shapes,
@@ -173,17 +173,23 @@ impl Compiled {
     fn mask_in(&self, units: &[Unit], reach: Reach, clean: &mut Cow<'_, [u8]>) {
         let bytes: Vec<u8> = units.iter().map(|unit| unit.byte).collect();
         for found in self.patterns.find_iter(&bytes) {
-            let (first, end) = match self.shape(found.pattern().as_usize()) {
-                None => (found.start(), found.end()),
+            let pattern = found.pattern().as_usize();
+            let (from, end, mask) = match self.shape(pattern) {
+                None => (found.start(), found.end(), &self.exact[pattern].mask),
                 Some(_) if reach.is_open(&units[found.start()]) => continue,
                 Some(shape) => match shape.judge(&units[found.end()..], reach != Reach::Whole) {
-                    Run::Token(run) if shape.shows_prefix() => (found.end(), found.end() + run),
-                    Run::Token(run) => (found.start(), found.end() + run),
+                    Run::Token(run) if shape.shows_prefix() => (found.end(), found.end() + run, &shape.mask),
+                    Run::Token(run) => (found.start(), found.end() + run, &shape.mask),
                     Run::Open | Run::Other => continue,
                 },
             };
             let clean = clean.to_mut();
-            units[first..end].iter().for_each(|unit| clean[unit.start..unit.end].fill(MASK));
+            for (unit, mask) in units[from..end].iter().zip(mask) {
+                match &mut clean[unit.start..unit.end] {
+                    [byte] => *byte = *mask,
+                    escaped => escaped.fill(MASK),
+                }
+            }
         }
     }
 
@@ -196,7 +202,7 @@ impl Compiled {
         let bytes: Vec<u8> = units.iter().map(|unit| unit.byte).collect();
         let is_open = |from: usize| {
             let tail = &bytes[from..];
-            self.exact.iter().any(|form| form.len() > tail.len() && form.starts_with(tail))
+            self.exact.iter().any(|form| form.text.len() > tail.len() && form.text.starts_with(tail))
                 || self.shapes.iter().any(|shape| match tail.strip_prefix(shape.prefix.as_slice()) {
                     Some(_) => matches!(shape.judge(&units[from + shape.prefix.len()..], true), Run::Open),
                     None => shape.prefix.starts_with(tail),
