@@ -20,6 +20,8 @@ const WORD_MIN: usize = 16;
 /// that is no shorter than both together is found.
 const PROBE: usize = 8;
 const PROBE_STEP: usize = 12;
+/// So many characters at the end of a text look like the beginning of a secret. Fewer would hold back ordinary text.
+const OPEN_MIN: usize = 4;
 /// Escapes of visible characters, which no common program writes into JSON without need.
 const ESCAPES: [&str; 6] = ["\\u002", "\\u003", "\\u004", "\\u005", "\\u006", "\\u007"];
 /// A long text is taken apart in segments of this many characters, which overlap.
@@ -31,6 +33,8 @@ pub struct Secrets(Arc<Compiled>);
 
 struct Compiled {
     probes: AhoCorasick,
+    /// The first characters of all patterns: a text without any ends with no beginning of a secret.
+    openers: AhoCorasick,
     /// All forms of exact secrets, then the prefixes of the shapes.
     patterns: AhoCorasick,
     pub exact: Vec<Form>,
@@ -87,12 +91,15 @@ impl Secrets {
         probes.extend(ESCAPES.map(|escape| escape.as_bytes().to_vec()));
         probes.sort();
         probes.dedup();
-        let all =
-            || exact.iter().map(|form| &form.text).chain(shapes.iter().map(|shape| &shape.prefix));
+        let all = || exact.iter().map(|form| &form.text).chain(shapes.iter().map(|shape| &shape.prefix));
         let longest_exact = exact.iter().map(|form| form.text.len()).max().unwrap_or_default();
         let longest_shape = shapes.iter().map(|shape| shape.mask.len()).max().unwrap_or_default();
+        let mut openers: Vec<&[u8]> = all().map(|text| &text[..OPEN_MIN]).collect();
+        openers.sort_unstable();
+        openers.dedup();
         Self(Arc::new(Compiled {
             probes: compiled(&probes, MatchKind::Standard),
+            openers: compiled(&openers, MatchKind::Standard),
             patterns: compiled(&all().collect::<Vec<&Vec<u8>>>(), MatchKind::LeftmostLongest),
             longest: longest_exact.max(longest_shape),
             exact,
@@ -126,6 +133,14 @@ impl Secrets {
         self.masked(text, Syntax::Json, Reach::Whole)
     }
 
+    pub fn owned_json(&self, text: String) -> String {
+        match self.json(text.as_bytes()) {
+            Cow::Borrowed(_) => text,
+            // A mask is ASCII and covers whole characters.
+            Cow::Owned(clean) => String::from_utf8_lossy(&clean).into_owned(),
+        }
+    }
+
     pub fn stream(&self) -> Stream {
         Stream::new(self.clone())
     }
@@ -156,8 +171,14 @@ impl Secrets {
     pub(crate) fn open_at(&self, text: &[u8]) -> usize {
         let compiled = &*self.0;
         let from = text.len().saturating_sub(compiled.longest * 4);
-        let units: Vec<Unit> = Units::new(&text[from..], Syntax::Text).collect();
-        let strict = compiled.open(&units, 1);
+        let tail = &text[from..];
+        let squeezed: Vec<u8> = tail.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let is_escaped = || tail.iter().any(|byte| b"\\%".contains(byte));
+        if !(compiled.openers.is_match(tail) || compiled.openers.is_match(&squeezed) || is_escaped()) {
+            return text.len();
+        }
+        let units: Vec<Unit> = Units::new(tail, Syntax::Text).collect();
+        let strict = compiled.open(&units, OPEN_MIN);
         // Behind a line break, a few characters are no sign of a secret.
         let loose = compiled.open(&loose(&units), PROBE);
         strict.into_iter().chain(loose).min().map_or(text.len(), |at| from + at)

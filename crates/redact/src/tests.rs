@@ -34,7 +34,7 @@ fn text_of(bytes: Vec<u8>) -> String {
 /// Every usual way in which a secret appears in the output of a program.
 fn encoded(secret: &str) -> Vec<String> {
     let mut texts = vec![secret.to_owned()];
-    for before in ["", "x", "xy", "OMOI_TOKEN="] {
+    for before in ["", "x", "xy", "OMOI_TOKEN=", "HOME=/home/agent\nOMOI_TOKEN="] {
         for after in ["", "\n", "\nPATH=/usr/bin:/bin\nHOME=/root\n"] {
             let plain = format!("{before}{secret}{after}");
             let base64 = [STANDARD.encode(&plain), URL_SAFE_NO_PAD.encode(&plain)];
@@ -53,12 +53,15 @@ fn encoded(secret: &str) -> Vec<String> {
                 .push(form::percent(base64[0].as_bytes(), true, false).into_iter().map(char::from).collect());
         }
     }
-    texts.push(
-        form::hex(secret.as_bytes(), false)
-            .chunks(2)
-            .map(|pair| format!(" {}", text_of(pair.to_vec())))
-            .collect(),
-    );
+    // As `od -An -tx1` and `xxd` group bytes, beginning anywhere in a line.
+    for (before, group) in (0..16).flat_map(|before| [(before, 2), (before, 4)]) {
+        let digits = form::hex(format!("{}{secret}", "x".repeat(before)).as_bytes(), false);
+        let lines = digits.chunks(32).map(|line| {
+            let groups: Vec<String> = line.chunks(group).map(|digits| text_of(digits.to_vec())).collect();
+            groups.join(" ") + "\n"
+        });
+        texts.push(lines.collect());
+    }
     texts
 }
 
@@ -165,11 +168,16 @@ fn masked_base64_and_hex_can_be_decoded_and_nothing_beside_the_secret_changes() 
             let plain = format!("{shift}{before}{secret}{after}");
             let base64 = secrets.owned(STANDARD.encode(&plain));
             let hex = secrets.owned(text_of(form::hex(plain.as_bytes(), false)));
-            let digits: Vec<u8> = hex.bytes().map(|digit| (digit as char).to_digit(16).unwrap() as u8).collect();
+            let digits: Vec<u8> =
+                hex.bytes().map(|digit| (digit as char).to_digit(16).unwrap() as u8).collect();
             let of_hex = digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect();
             for decoded in [STANDARD.decode(&base64).unwrap(), of_hex] {
                 let kept = decoded.starts_with(format!("{shift}{before}").as_bytes());
-                assert!(kept && decoded.ends_with(after.as_bytes()), "{base64} {}", String::from_utf8_lossy(&decoded));
+                assert!(
+                    kept && decoded.ends_with(after.as_bytes()),
+                    "{base64} {}",
+                    String::from_utf8_lossy(&decoded)
+                );
                 assert!(decoded.windows(20).any(|window| window == [b'*'; 20]));
             }
         }
@@ -191,10 +199,13 @@ fn a_long_text_is_masked_throughout() {
 fn a_stream_holds_nothing_back_that_is_no_beginning_of_a_secret() {
     let secrets = known();
     let mut stream = secrets.stream();
-    assert_eq!(&*stream.push(b"data: hello\n\n"), b"data: hello\n\n");
-    assert_eq!(&*stream.push(b"a sk-an"), b"a ");
-    assert_eq!(&*stream.push(b"d so on\n"), b"sk-and so on\n");
-    assert_eq!(&*stream.push(b"omoi_sbx_Ab3"), b"");
+    assert_eq!(stream.push(b"data: hello\n\n"), b"data: hello\n\n");
+    assert_eq!(stream.push(b"hello, sk"), b"hello, sk", "too little to be held back");
+    assert_eq!(stream.push(b"-a"), b"");
+    assert_eq!(stream.push(b"nt or so\n"), b"-ant or so\n");
+    assert_eq!(stream.push(b"a sk-an"), b"a ");
+    assert_eq!(stream.push(b"d so on\n"), b"sk-and so on\n");
+    assert_eq!(stream.push(b"omoi_sbx_Ab3"), b"");
     assert_eq!(stream.finish(), b"omoi_sbx_Ab3");
 }
 
