@@ -74,6 +74,7 @@ impl Args {
             config.log.format,
             &config.log.filter,
             config.telemetry.otlp_endpoint.as_deref(),
+            &config.secrets(),
         )?;
         omoi_server::crash::arm((cx.env)("OMOI_CRASH_AT").as_deref());
         let server = Server::start(config.clone(), Clock::Real).await?;

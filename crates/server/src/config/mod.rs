@@ -8,6 +8,7 @@ mod form;
 mod key;
 mod load;
 mod rule;
+mod secrets;
 mod value;
 
 pub use error::Error;

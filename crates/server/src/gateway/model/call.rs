@@ -14,7 +14,6 @@ use tokio::{
 use super::{
     calls::{Calls, UnderWay},
     meter::{Form, Meter, Reading},
-    redact::Redactor,
     refusal::Refusal,
     request::{Request, Response},
     slot::Slot,
@@ -172,35 +171,35 @@ impl Course {
             self.refusal = Some((head, upstream.redirected()));
             return CallState::Done;
         }
-        let redactor = upstream.redactor();
-        let headers = returned(response.headers(), &redactor);
+        let secrets = calls.store.secrets();
+        let headers = returned(response.headers(), secrets);
         self.meter = Some(Meter::new(vendor, form(headers.get(header::CONTENT_TYPE))));
         if head.send(Ok(Head { status: response.status(), headers })).is_err() {
             return CallState::HungUp;
         }
         let deadline = self.started + calls.config.call_timeout;
         tokio::select! {
-            state = self.pass(calls.config.chunk_timeout, response, redactor, body) => state,
+            state = self.pass(calls.config.chunk_timeout, response, secrets.stream(), body) => state,
             () = body.closed() => CallState::HungUp,
             () = sleep_until(deadline) => CallState::Broken,
         }
     }
 
-    /// Passes the answer on, chunk by chunk as it comes.
+    /// Passes the answer on without secrets, chunk by chunk as it comes.
     async fn pass(
         &mut self,
         pause: Duration,
         mut response: Response,
-        mut redactor: Redactor,
+        mut masked: omoi_redact::Stream,
         body: &BodySender,
     ) -> CallState {
         loop {
             let (chunk, last) = match timeout(pause, response.chunk()).await {
                 Ok(Ok(Some(chunk))) => {
                     self.meter.iter_mut().for_each(|meter| meter.feed(&chunk));
-                    (redactor.push(chunk), false)
+                    (Bytes::from(masked.push(&chunk)), false)
                 }
-                Ok(Ok(None)) => (redactor.finish(), true),
+                Ok(Ok(None)) => (Bytes::from(masked.finish()), true),
                 Ok(Err(_)) | Err(_) => return CallState::Broken,
             };
             if !chunk.is_empty() && body.send(Ok(chunk)).await.is_err() {

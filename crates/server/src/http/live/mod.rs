@@ -135,10 +135,13 @@ async fn stream_events(
 async fn ws_events(
     State(api): State<Api>,
     Query(query): Query<LiveQuery>,
-    Query(named): Query<Named>,
     request: Request,
 ) -> ApiResult<Response> {
     let (mut parts, _) = request.into_parts();
+    // The one secret that a query may bring.
+    let named: Named = axum::extract::Query::try_from_uri(&parts.uri)
+        .map(|axum::extract::Query(named)| named)
+        .map_err(|bad| ApiError::invalid("invalid_query", bad.body_text()))?;
     let named = named.token.map(Secret::Token);
     let secret = if parts.headers.contains_key(header::AUTHORIZATION) {
         Secret::of(&parts.headers).or(named)
