@@ -75,6 +75,7 @@ impl Args {
             config.log.format,
             &config.log.filter,
             config.telemetry.otlp_endpoint.as_deref(),
+            &config.secrets(),
         )?;
         for setting in &ineffective {
             tracing::warn!(setting = setting.name, "{setting}");

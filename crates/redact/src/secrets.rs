@@ -6,20 +6,22 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::{
-    Stream, form,
+    Stream,
+    form::{self, Form, MASK},
     shape::{self, Run, Shape},
     unit::{Syntax, Unit, Units, loose},
 };
 
-const MASK: u8 = b'*';
 /// A shorter secret would mask ordinary words.
 const LEN_MIN: usize = 8;
-/// A shorter secret of letters alone may be a word.
+/// A shorter secret of letters alone may be a word, and one of digits alone a number.
 const WORD_MIN: usize = 16;
 /// Of an exact secret's forms, pieces of this length are looked for, at this distance. A piece between two line breaks
 /// that is no shorter than both together is found.
 const PROBE: usize = 8;
 const PROBE_STEP: usize = 12;
+/// So many characters at the end of a text look like the beginning of a secret. Fewer would hold back ordinary text.
+const OPEN_MIN: usize = 4;
 /// Escapes of visible characters, which no common program writes into JSON without need.
 const ESCAPES: [&str; 6] = ["\\u002", "\\u003", "\\u004", "\\u005", "\\u006", "\\u007"];
 /// A long text is taken apart in segments of this many characters, which overlap.
@@ -31,9 +33,11 @@ pub struct Secrets(Arc<Compiled>);
 
 struct Compiled {
     probes: AhoCorasick,
+    /// The first characters of all patterns: a text without any ends with no beginning of a secret.
+    openers: AhoCorasick,
     /// All forms of exact secrets, then the prefixes of the shapes.
     patterns: AhoCorasick,
-    pub exact: Vec<Vec<u8>>,
+    pub exact: Vec<Form>,
     pub shapes: Vec<Shape>,
     /// The most characters that a match has.
     pub longest: usize,
@@ -55,7 +59,8 @@ impl Reach {
 
 /// Whether a secret can be masked without masking ordinary words.
 pub fn is_maskable(secret: &str) -> bool {
-    secret.len() >= LEN_MIN && (secret.len() >= WORD_MIN || !secret.chars().all(char::is_alphabetic))
+    let is_word = secret.chars().all(char::is_alphabetic) || secret.bytes().all(|byte| byte.is_ascii_digit());
+    secret.len() >= LEN_MIN && (secret.len() >= WORD_MIN || !is_word)
 }
 
 impl Secrets {
@@ -69,7 +74,7 @@ impl Secrets {
             }
             let bytes = secret.as_bytes();
             let forms = form::all(bytes);
-            probes.extend(forms.iter().flat_map(|form| pieces(form)));
+            probes.extend(forms.iter().flat_map(|form| pieces(&form.text)));
             for upper in [false, true] {
                 let every = form::percent(bytes, upper, true);
                 probes.extend(form::hex_probes(&form::hex(bytes, upper)));
@@ -78,22 +83,24 @@ impl Secrets {
             }
             exact.extend(forms);
         }
-        exact.sort();
-        exact.dedup();
+        exact.sort_by(|one: &Form, other| one.text.cmp(&other.text));
+        exact.dedup_by(|one, other| one.text == other.text);
         let shapes = shape::all();
         probes.extend(shapes.iter().flat_map(Shape::probes));
         probes.extend([b"%6F%6D%6F%69".to_vec(), b"%6f%6d%6f%69".to_vec()]);
         probes.extend(ESCAPES.map(|escape| escape.as_bytes().to_vec()));
         probes.sort();
         probes.dedup();
-        let all =
-            || exact.iter().map(Vec::as_slice).chain(shapes.iter().map(|shape| shape.prefix.as_slice()));
-        let longest_exact = exact.iter().map(Vec::len).max().unwrap_or_default();
-        let longest_shape =
-            shapes.iter().map(|shape| shape.prefix.len() + shape.rest).max().unwrap_or_default();
+        let all = || exact.iter().map(|form| &form.text).chain(shapes.iter().map(|shape| &shape.prefix));
+        let longest_exact = exact.iter().map(|form| form.text.len()).max().unwrap_or_default();
+        let longest_shape = shapes.iter().map(|shape| shape.mask.len()).max().unwrap_or_default();
+        let mut openers: Vec<&[u8]> = all().map(|text| &text[..OPEN_MIN]).collect();
+        openers.sort_unstable();
+        openers.dedup();
         Self(Arc::new(Compiled {
             probes: compiled(&probes, MatchKind::Standard),
-            patterns: compiled(&all().collect::<Vec<_>>(), MatchKind::LeftmostLongest),
+            openers: compiled(&openers, MatchKind::Standard),
+            patterns: compiled(&all().collect::<Vec<&Vec<u8>>>(), MatchKind::LeftmostLongest),
             longest: longest_exact.max(longest_shape),
             exact,
             shapes,
@@ -126,6 +133,14 @@ impl Secrets {
         self.masked(text, Syntax::Json, Reach::Whole)
     }
 
+    pub fn owned_json(&self, text: String) -> String {
+        match self.json(text.as_bytes()) {
+            Cow::Borrowed(_) => text,
+            // A mask is ASCII and covers whole characters.
+            Cow::Owned(clean) => String::from_utf8_lossy(&clean).into_owned(),
+        }
+    }
+
     pub fn stream(&self) -> Stream {
         Stream::new(self.clone())
     }
@@ -156,8 +171,14 @@ impl Secrets {
     pub(crate) fn open_at(&self, text: &[u8]) -> usize {
         let compiled = &*self.0;
         let from = text.len().saturating_sub(compiled.longest * 4);
-        let units: Vec<Unit> = Units::new(&text[from..], Syntax::Text).collect();
-        let strict = compiled.open(&units, 1);
+        let tail = &text[from..];
+        let squeezed: Vec<u8> = tail.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+        let is_escaped = || tail.iter().any(|byte| b"\\%".contains(byte));
+        if !(compiled.openers.is_match(tail) || compiled.openers.is_match(&squeezed) || is_escaped()) {
+            return text.len();
+        }
+        let units: Vec<Unit> = Units::new(tail, Syntax::Text).collect();
+        let strict = compiled.open(&units, OPEN_MIN);
         // Behind a line break, a few characters are no sign of a secret.
         let loose = compiled.open(&loose(&units), PROBE);
         strict.into_iter().chain(loose).min().map_or(text.len(), |at| from + at)
@@ -173,17 +194,23 @@ impl Compiled {
     fn mask_in(&self, units: &[Unit], reach: Reach, clean: &mut Cow<'_, [u8]>) {
         let bytes: Vec<u8> = units.iter().map(|unit| unit.byte).collect();
         for found in self.patterns.find_iter(&bytes) {
-            let (first, end) = match self.shape(found.pattern().as_usize()) {
-                None => (found.start(), found.end()),
+            let pattern = found.pattern().as_usize();
+            let (from, end, mask) = match self.shape(pattern) {
+                None => (found.start(), found.end(), &self.exact[pattern].mask),
                 Some(_) if reach.is_open(&units[found.start()]) => continue,
                 Some(shape) => match shape.judge(&units[found.end()..], reach != Reach::Whole) {
-                    Run::Token(run) if shape.shows_prefix() => (found.end(), found.end() + run),
-                    Run::Token(run) => (found.start(), found.end() + run),
+                    Run::Token(run) if shape.shows_prefix() => (found.end(), found.end() + run, &shape.mask),
+                    Run::Token(run) => (found.start(), found.end() + run, &shape.mask),
                     Run::Open | Run::Other => continue,
                 },
             };
             let clean = clean.to_mut();
-            units[first..end].iter().for_each(|unit| clean[unit.start..unit.end].fill(MASK));
+            for (unit, mask) in units[from..end].iter().zip(mask) {
+                match &mut clean[unit.start..unit.end] {
+                    [byte] => *byte = *mask,
+                    escaped => escaped.fill(MASK),
+                }
+            }
         }
     }
 
@@ -196,7 +223,7 @@ impl Compiled {
         let bytes: Vec<u8> = units.iter().map(|unit| unit.byte).collect();
         let is_open = |from: usize| {
             let tail = &bytes[from..];
-            self.exact.iter().any(|form| form.len() > tail.len() && form.starts_with(tail))
+            self.exact.iter().any(|form| form.text.len() > tail.len() && form.text.starts_with(tail))
                 || self.shapes.iter().any(|shape| match tail.strip_prefix(shape.prefix.as_slice()) {
                     Some(_) => matches!(shape.judge(&units[from + shape.prefix.len()..], true), Run::Open),
                     None => shape.prefix.starts_with(tail),

@@ -4,7 +4,7 @@
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::{
-    form::{base64_core, hex, hex_probes},
+    form::{MASK, base64_core, hex, hex_probes},
     unit::{SEPARATOR, Unit},
 };
 
@@ -23,6 +23,8 @@ pub struct Shape {
     pub prefix: Vec<u8>,
     /// The most characters that follow the prefix.
     pub rest: usize,
+    /// What covers the prefix and all that may follow it.
+    pub mask: Vec<u8>,
     encoding: Encoding,
 }
 
@@ -46,21 +48,24 @@ pub fn all() -> Vec<Shape> {
     let mut shapes = Vec::new();
     for prefix in PREFIXES {
         let bytes = prefix.as_bytes();
-        shapes.push(Shape { prefix: bytes.to_vec(), rest: RANDOM, encoding: Encoding::Plain });
+        let stars = vec![MASK; bytes.len() + RANDOM];
+        shapes.push(Shape::new(bytes.to_vec(), stars.clone(), Encoding::Plain));
         for upper in [false, true] {
-            shapes.push(Shape { prefix: hex(bytes, upper), rest: RANDOM * 2, encoding: Encoding::Hex });
+            shapes.push(Shape::new(hex(bytes, upper), hex(&stars, upper), Encoding::Hex));
         }
         for before in 0..3 {
-            let core = base64_core(bytes, before, &URL_SAFE_NO_PAD);
-            let end = ((before + bytes.len() + RANDOM) * 8).div_ceil(6);
-            let rest = end - (before * 8).div_ceil(6) - core.len();
-            shapes.push(Shape { prefix: core, rest, encoding: Encoding::Base64 });
+            let mask = base64_core(&stars, before, &URL_SAFE_NO_PAD);
+            shapes.push(Shape::new(base64_core(bytes, before, &URL_SAFE_NO_PAD), mask, Encoding::Base64));
         }
     }
     shapes
 }
 
 impl Shape {
+    fn new(prefix: Vec<u8>, mask: Vec<u8>, encoding: Encoding) -> Self {
+        Self { rest: mask.len() - prefix.len(), prefix, mask, encoding }
+    }
+
     /// Pieces of the prefix that show up even when a line break falls into it.
     pub fn probes(&self) -> Vec<Vec<u8>> {
         match self.encoding {

@@ -34,7 +34,7 @@ fn text_of(bytes: Vec<u8>) -> String {
 /// Every usual way in which a secret appears in the output of a program.
 fn encoded(secret: &str) -> Vec<String> {
     let mut texts = vec![secret.to_owned()];
-    for before in ["", "x", "xy", "OMOI_TOKEN="] {
+    for before in ["", "x", "xy", "OMOI_TOKEN=", "HOME=/home/agent\nOMOI_TOKEN="] {
         for after in ["", "\n", "\nPATH=/usr/bin:/bin\nHOME=/root\n"] {
             let plain = format!("{before}{secret}{after}");
             let base64 = [STANDARD.encode(&plain), URL_SAFE_NO_PAD.encode(&plain)];
@@ -53,12 +53,15 @@ fn encoded(secret: &str) -> Vec<String> {
                 .push(form::percent(base64[0].as_bytes(), true, false).into_iter().map(char::from).collect());
         }
     }
-    texts.push(
-        form::hex(secret.as_bytes(), false)
-            .chunks(2)
-            .map(|pair| format!(" {}", text_of(pair.to_vec())))
-            .collect(),
-    );
+    // As `od -An -tx1` and `xxd` group bytes, beginning anywhere in a line.
+    for (before, group) in (0..16).flat_map(|before| [(before, 2), (before, 4)]) {
+        let digits = form::hex(format!("{}{secret}", "x".repeat(before)).as_bytes(), false);
+        let lines = digits.chunks(32).map(|line| {
+            let groups: Vec<String> = line.chunks(group).map(|digits| text_of(digits.to_vec())).collect();
+            groups.join(" ") + "\n"
+        });
+        texts.push(lines.collect());
+    }
     texts
 }
 
@@ -73,7 +76,7 @@ fn rest_of(secret: &str, masked: &str) -> usize {
             .max()
             .unwrap_or_default()
     };
-    form::all(secret.as_bytes()).iter().map(|form| held(form)).max().unwrap_or_default()
+    form::all(secret.as_bytes()).iter().map(|form| held(&form.text)).max().unwrap_or_default()
 }
 
 fn find(text: &[u8], part: &[u8]) -> bool {
@@ -126,8 +129,9 @@ fn an_escaped_secret_in_json_is_masked_and_the_json_stays_valid() {
     assert!(value["a"].as_str().unwrap().bytes().all(|byte| byte == b'*'));
     assert!(masked.ends_with("\"n\":1.0}"));
     // A secret of digits is no reason to touch a number.
-    let digits = Secrets::new(["12345678"]);
-    assert_eq!(text_of(digits.json(br#"[12345678,"12345678"]"#).into_owned()), r#"[12345678,"********"]"#);
+    let digits = Secrets::new(["1234567890123456"]);
+    let masked = text_of(digits.json(br#"[1234567890123456,"1234567890123456"]"#).into_owned());
+    assert_eq!(masked, r#"[1234567890123456,"****************"]"#);
     // The `n` of an escape is no character of a secret.
     let named = Secrets::new(["name-of-1"]);
     assert_eq!(
@@ -151,8 +155,33 @@ fn ordinary_text_is_left_alone() {
         assert_eq!(secrets.text(text), text);
         assert!(matches!(secrets.json(format!("{text:?}").as_bytes()), std::borrow::Cow::Borrowed(_)));
     }
-    assert!(!is_maskable("omoi") && !is_maskable("postgres") && is_maskable("hunter-22"));
+    assert!(!is_maskable("omoi") && !is_maskable("postgres") && !is_maskable("20260101"));
+    assert!(is_maskable("hunter-22"));
     assert_eq!(Secrets::new(["", "omoi"]).text("omoi"), "omoi");
+}
+
+#[test]
+fn masked_base64_and_hex_can_be_decoded_and_nothing_beside_the_secret_changes() {
+    let (before, after) = ("{\"text\":\"", "\"}\n{\"next\":1}\n");
+    for (secrets, secret) in [(known(), TOKEN), (known(), KEY), (shapes(), TOKEN), (shapes(), OTHER)] {
+        for shift in ["", "x", "xy"] {
+            let plain = format!("{shift}{before}{secret}{after}");
+            let base64 = secrets.owned(STANDARD.encode(&plain));
+            let hex = secrets.owned(text_of(form::hex(plain.as_bytes(), false)));
+            let digits: Vec<u8> =
+                hex.bytes().map(|digit| (digit as char).to_digit(16).unwrap() as u8).collect();
+            let of_hex = digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+            for decoded in [STANDARD.decode(&base64).unwrap(), of_hex] {
+                let kept = decoded.starts_with(format!("{shift}{before}").as_bytes());
+                assert!(
+                    kept && decoded.ends_with(after.as_bytes()),
+                    "{base64} {}",
+                    String::from_utf8_lossy(&decoded)
+                );
+                assert!(decoded.windows(20).any(|window| window == [b'*'; 20]));
+            }
+        }
+    }
 }
 
 #[test]
@@ -170,10 +199,13 @@ fn a_long_text_is_masked_throughout() {
 fn a_stream_holds_nothing_back_that_is_no_beginning_of_a_secret() {
     let secrets = known();
     let mut stream = secrets.stream();
-    assert_eq!(&*stream.push(b"data: hello\n\n"), b"data: hello\n\n");
-    assert_eq!(&*stream.push(b"a sk-an"), b"a ");
-    assert_eq!(&*stream.push(b"d so on\n"), b"sk-and so on\n");
-    assert_eq!(&*stream.push(b"omoi_sbx_Ab3"), b"");
+    assert_eq!(stream.push(b"data: hello\n\n"), b"data: hello\n\n");
+    assert_eq!(stream.push(b"hello, sk"), b"hello, sk", "too little to be held back");
+    assert_eq!(stream.push(b"-a"), b"");
+    assert_eq!(stream.push(b"nt or so\n"), b"-ant or so\n");
+    assert_eq!(stream.push(b"a sk-an"), b"a ");
+    assert_eq!(stream.push(b"d so on\n"), b"sk-and so on\n");
+    assert_eq!(stream.push(b"omoi_sbx_Ab3"), b"");
     assert_eq!(stream.finish(), b"omoi_sbx_Ab3");
 }
 

@@ -52,6 +52,8 @@ pub struct Server {
     /// The first operator's token, on the first start only.
     pub first_token: Option<String>,
     pub store: Store,
+    /// Of the sandboxes on this machine.
+    pub doors: Doors,
     stop: CancellationToken,
     tracker: TaskTracker,
     grace: Duration,
@@ -116,11 +118,11 @@ impl Server {
                 stop: stop.child_token(),
             },
         );
+        let resolver = Arc::new(resolve::System::default());
+        let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
+        let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
         if config.server.role != ServerRole::Api {
-            let resolver = Arc::new(resolve::System::default());
-            let egress = Egress::new(&config, address, store.clone(), clock.clone(), resolver);
-            let doors = Doors::new(app.clone(), egress, tracker.clone(), stop.child_token());
-            let parts = parts(&config, clock, store.clone(), mirrors, doors, wakes.places.clone())?;
+            let parts = parts(&config, clock, store.clone(), mirrors, doors.clone(), wakes.places.clone())?;
             if parts.node.is_keeper() {
                 store.place_adopt(parts.node.name()).await?;
                 store.task_keys_changed().await?;
@@ -142,7 +144,7 @@ impl Server {
         tracker.spawn(listen.serve(|request, peer| {
             request.insert(ConnectInfo(peer));
         }));
-        Ok(Self { address, first_token, store, stop, tracker, grace })
+        Ok(Self { address, first_token, store, doors, stop, tracker, grace })
     }
 
     /// Serves until `stop` is ready, then ends gracefully.

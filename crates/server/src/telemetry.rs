@@ -2,12 +2,13 @@
 //! for an OpenTelemetry collector.
 
 use std::{
-    io::{IsTerminal, stderr},
+    io::{self, IsTerminal, stderr},
     sync::OnceLock,
     time::Duration,
 };
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use omoi_redact::Secrets;
 use tokio_util::sync::CancellationToken;
 use tracing::{Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{
@@ -46,18 +47,23 @@ pub struct Guard {
     provider: Option<opentelemetry_sdk::trace::SdkTracerProvider>,
 }
 
-/// Sets up logs and traces for the whole process, once.
-pub fn init(format: LogFormat, filter: &str, otlp_endpoint: Option<&str>) -> Result<Guard, Error> {
+/// Sets up logs and traces for the whole process, once. Secrets are masked in both.
+pub fn init(
+    format: LogFormat,
+    filter: &str,
+    otlp_endpoint: Option<&str>,
+    secrets: &Secrets,
+) -> Result<Guard, Error> {
     let filter =
         EnvFilter::try_new(filter).map_err(|source| Error::Filter { filter: filter.to_owned(), source })?;
     let registry = tracing_subscriber::registry();
     let (set, guard) = match otlp_endpoint {
         Some(endpoint) => {
-            let (traces, guard) = otlp::layer(endpoint)?;
-            let log = log_layer(format).with_filter(filter);
+            let (traces, guard) = otlp::layer(endpoint, secrets.clone())?;
+            let log = log_layer(format, secrets).with_filter(filter);
             (registry.with(traces.with_filter(traced())).with(log).try_init(), guard)
         }
-        None => (registry.with(log_layer(format)).with(filter).try_init(), Guard::default()),
+        None => (registry.with(log_layer(format, secrets)).with(filter).try_init(), Guard::default()),
     };
     set.map_err(|_| Error::AlreadySet)?;
     Ok(guard)
@@ -72,16 +78,35 @@ fn traced<S>() -> impl Filter<S> {
     filter_fn(ours).with_max_level_hint(LevelFilter::DEBUG)
 }
 
-fn log_layer<S>(format: LogFormat) -> Box<dyn Layer<S> + Send + Sync>
+fn log_layer<S>(format: LogFormat, secrets: &Secrets) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
-    let layer = tracing_subscriber::fmt::layer().with_writer(stderr);
+    let secrets = secrets.clone();
+    let layer = tracing_subscriber::fmt::layer()
+        .with_writer(move || Masked { secrets: secrets.clone(), to: stderr() });
     match format {
         LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),
         // The library looks at NO_COLOR by itself, but not at whether anybody is there to see colours.
         LogFormat::Human if stderr().is_terminal() => layer.with_target(false).boxed(),
         LogFormat::Human => layer.with_target(false).with_ansi(false).boxed(),
+    }
+}
+
+/// Writes without secrets. What is logged comes in one piece.
+struct Masked<W> {
+    secrets: Secrets,
+    to: W,
+}
+
+impl<W: io::Write> io::Write for Masked<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.to.write_all(&self.secrets.bytes(text))?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 
@@ -110,11 +135,15 @@ pub fn metrics_handle() -> PrometheusHandle {
 }
 
 mod otlp {
-    use opentelemetry::trace::TracerProvider as _;
+    use std::{borrow::Cow, time::Duration};
+
+    use omoi_redact::Secrets;
+    use opentelemetry::{KeyValue, Value, trace::TracerProvider as _};
     use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _};
     use opentelemetry_sdk::{
         Resource,
-        trace::{SdkTracer, SdkTracerProvider},
+        error::OTelSdkResult,
+        trace::{SdkTracer, SdkTracerProvider, SpanData, SpanExporter as Exporter},
     };
     use tracing::{Subscriber, warn};
     use tracing_opentelemetry::OpenTelemetryLayer;
@@ -123,7 +152,10 @@ mod otlp {
     use super::{Error, Guard};
 
     /// The exporter works on a thread of its own, so that a slow collector holds up nothing else.
-    pub fn layer<S>(endpoint: &str) -> Result<(OpenTelemetryLayer<S, SdkTracer>, Guard), Error>
+    pub fn layer<S>(
+        endpoint: &str,
+        secrets: Secrets,
+    ) -> Result<(OpenTelemetryLayer<S, SdkTracer>, Guard), Error>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
@@ -137,10 +169,54 @@ mod otlp {
             .map_err(|source| Error::Otlp { endpoint: endpoint.to_owned(), source: source.into() })?;
         let provider = SdkTracerProvider::builder()
             .with_resource(Resource::builder().with_service_name("omoi").build())
-            .with_batch_exporter(exporter)
+            .with_batch_exporter(Masked { secrets, to: exporter })
             .build();
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("omoi"));
         Ok((layer, Guard { provider: Some(provider) }))
+    }
+
+    /// Sends spans on without secrets.
+    #[derive(Debug)]
+    struct Masked {
+        secrets: Secrets,
+        to: SpanExporter,
+    }
+
+    impl Masked {
+        fn mask(&self, attributes: &mut [KeyValue]) {
+            for attribute in attributes {
+                if let Value::String(text) = &attribute.value
+                    && let Cow::Owned(clean) = self.secrets.text(text.as_str())
+                {
+                    attribute.value = Value::String(clean.into());
+                }
+            }
+        }
+    }
+
+    impl Exporter for Masked {
+        async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
+            for span in &mut batch {
+                self.mask(&mut span.attributes);
+                for event in &mut span.events.events {
+                    self.mask(&mut event.attributes);
+                    event.name = Cow::Owned(self.secrets.text(&event.name).into_owned());
+                }
+            }
+            self.to.export(batch).await
+        }
+
+        fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+            self.to.shutdown_with_timeout(timeout)
+        }
+
+        fn force_flush(&self) -> OTelSdkResult {
+            self.to.force_flush()
+        }
+
+        fn set_resource(&mut self, resource: &Resource) {
+            self.to.set_resource(resource);
+        }
     }
 
     impl Drop for Guard {
@@ -155,6 +231,7 @@ mod otlp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn metrics_are_rendered_however_often_the_handle_is_asked_for() {
@@ -171,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_bad_filter_is_named() {
-        let error = init(LogFormat::Human, "a=b=c", None).unwrap_err();
+        let error = init(LogFormat::Human, "a=b=c", None, &Config::default().secrets()).unwrap_err();
         assert_eq!(error.to_string(), r#""a=b=c" is not a log filter"#);
     }
 
@@ -188,7 +265,7 @@ mod tests {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
             String::from_utf8_lossy(&bytes[..read]).into_owned()
         });
-        let (layer, guard) = otlp::layer(&endpoint).unwrap();
+        let (layer, guard) = otlp::layer(&endpoint, Config::default().secrets()).unwrap();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             tracing::info_span!("claim task").in_scope(|| ());
         });

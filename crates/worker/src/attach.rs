@@ -10,7 +10,7 @@ use omoi_protocol::{
     task::Task,
 };
 
-use crate::args::Attach;
+use crate::{args::Attach, say::say};
 
 /// How many pending tasks of a project are tried, since others may take them meanwhile.
 const TRIED_MAX: usize = 20;
@@ -46,7 +46,7 @@ pub async fn join(args: Attach) -> Result<LaunchSpec, Error> {
     };
     let door = Door { url: client.url().to_owned(), model_url: None, proxy_url: None };
     let (sandbox, token) = (attached.sandbox, SandboxToken::new(attached.token));
-    eprintln!("omoi-worker: joined {} as sandbox {}", client.url(), sandbox.id);
+    say(&format!("joined {} as sandbox {}", client.url(), sandbox.id));
     Ok(LaunchSpec {
         project_id: sandbox.project_id,
         task_id: sandbox.task_id,

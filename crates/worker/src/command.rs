@@ -24,6 +24,7 @@ use crate::{
     output::{Tail, Teller, Written, pump},
     proc,
     record::{Record, Records, State},
+    say::say,
     work::Stop,
 };
 
@@ -61,7 +62,7 @@ impl Command<'_> {
         // Not to be written is better than not to be run.
         let record = |state| {
             let written = records.write(&Record { command_id: self.id.clone(), state });
-            written.unwrap_or_else(|error| eprintln!("omoi-worker: no record of the command: {error}"));
+            written.unwrap_or_else(|error| say(&format!("no record of the command: {error}")));
         };
         record(State::Starting);
         let (begun, ooms) = (Instant::now(), oom_kills());
@@ -131,12 +132,15 @@ impl Command<'_> {
             stream,
             tail: self.tail.clone(),
         };
+        let masked = || outbox.secrets().stream();
         let mut pumps = JoinSet::new();
         if let Some(stdout) = child.stdout.take() {
-            pumps.spawn(pump(stdout, teller(CommandStream::Stdout), written.clone(), over.subscribe()));
+            let (teller, over) = (teller(CommandStream::Stdout), over.subscribe());
+            pumps.spawn(pump(stdout, teller, masked(), written.clone(), over));
         }
         if let Some(stderr) = child.stderr.take() {
-            pumps.spawn(pump(stderr, teller(CommandStream::Stderr), written.clone(), over.subscribe()));
+            let (teller, over) = (teller(CommandStream::Stderr), over.subscribe());
+            pumps.spawn(pump(stderr, teller, masked(), written.clone(), over));
         }
         pumps
     }

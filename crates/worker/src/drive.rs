@@ -33,9 +33,10 @@ use crate::{
     },
     changes::{Changes, Opening},
     commit::{self, Committed},
-    git,
+    git, launch,
     outbox::Outbox,
     report::{self, Done, Figures},
+    say::say,
     transcript::{self, Sent, Transcript},
     work::{Phase, Stop, Wish, Work, more_than},
     workspace::{Pushed, Workspace},
@@ -163,7 +164,7 @@ impl Drive<'_, '_> {
     /// What was made so far is worth as much as if all had gone well.
     pub async fn failed(&mut self, code: u8, failure: Failure) -> Done {
         let saved = self.save().await.unwrap_or_else(|error| {
-            eprintln!("omoi-worker: {error}");
+            say(&error.to_string());
             None
         });
         self.done(code, Err(failure), saved)
@@ -241,7 +242,8 @@ impl Drive<'_, '_> {
         let words = self.session.last_words.replace(COMPLETION_SIGNAL, "");
         let words = Some(words.trim()).filter(|words| !words.is_empty());
         let model = launch.agent.model.as_deref();
-        commit::message(title, words, launch.task_id.as_ref(), &launch.sandbox_id, model)
+        let message = commit::message(title, words, launch.task_id.as_ref(), &launch.sandbox_id, model);
+        self.work.outbox.secrets().owned(message)
     }
 
     pub async fn wait(&self, said: &str, limit: Option<Duration>, stop: &mut Wish) -> Waited {
@@ -339,6 +341,7 @@ async fn open<'a>(
         workspace: workspace.to_owned(),
         outputs: work.dir.join("outputs"),
         env: work.env.clone(),
+        secrets: work.outbox.secrets().clone(),
         mode: launch.mode,
         permission: agent.permission_mode,
         allowed: agent.allowed_tools.clone(),
@@ -417,7 +420,7 @@ fn open_log(launch: &LaunchSpec, dir: &Path) -> io::Result<(Log, Replay)> {
         })?;
         Log::restore(dir, &bytes)?;
     }
-    Log::open(dir)
+    Log::open(dir, launch::secrets(launch))
 }
 
 /// Begun now, and waited for by whoever runs the first tool. Without it the agent works all the same, and nobody sees

@@ -6,6 +6,7 @@ use std::{
 };
 
 use omoi_protocol::launch::{LaunchSpec, SPOOL_PATH};
+use omoi_redact::Secrets;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 use crate::Surroundings;
@@ -33,6 +34,11 @@ pub fn read(path: &Path) -> Result<LaunchSpec, Error> {
     let text = fs::read(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
     fs::remove_file(path).map_err(|source| Error::Stays { path: path.to_owned(), source })?;
     serde_json::from_slice(&text).map_err(|source| Error::Unknown { path: path.to_owned(), source })
+}
+
+/// What a run may not show: the sandbox's own token, and whatever has the shape of a token.
+pub fn secrets(launch: &LaunchSpec) -> Secrets {
+    Secrets::new([launch.token.expose()])
 }
 
 /// Where unsent events are kept: on the sandbox's disk, where a rescue finds them.

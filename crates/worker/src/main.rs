@@ -28,6 +28,7 @@ mod record;
 
 mod end;
 mod proc;
+mod say;
 
 mod git;
 mod keep;
@@ -38,7 +39,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::Args;
+use crate::{args::Args, say::say};
 
 /// What the worker's own process was started with. Code below takes it from here.
 pub struct Surroundings {
@@ -53,7 +54,7 @@ async fn main() -> ExitCode {
     match Box::pin(Args::parse().run(&around)).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("omoi-worker: {error}");
+            say(&error.to_string());
             ExitCode::from(args::FAILED)
         }
     }

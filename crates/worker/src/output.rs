@@ -11,6 +11,7 @@ use std::{
 };
 
 use omoi_protocol::event::{CommandOutput, CommandStream, OUTPUT_TEXT_BYTES_MAX};
+use omoi_redact::Stream;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     sync::watch,
@@ -120,40 +121,60 @@ impl Listener for Teller {
     }
 }
 
-/// Reads to the end, or until `over` is true: something that the command left behind may hold the stream open.
+/// What was heard and is not told yet.
+struct Heard<'a, L> {
+    to: &'a L,
+    written: &'a Written,
+    gathered: Vec<u8>,
+    dropped: u64,
+}
+
+impl<L: Listener> Heard<'_, L> {
+    /// Says whether there is something to tell.
+    async fn add(&mut self, bytes: &[u8]) -> bool {
+        self.to.hear(bytes).await;
+        let told = self.written.take(bytes.len());
+        self.dropped += (bytes.len() - told) as u64;
+        self.gathered.extend_from_slice(&bytes[..told]);
+        told > 0
+    }
+}
+
+/// Reads to the end, or until `over` is true: something that the command left behind may hold the stream open. Secrets are
+/// masked before anybody hears of them.
 pub async fn pump(
     mut from: impl AsyncRead + Unpin,
     to: impl Listener,
+    mut masked: Stream,
     written: Arc<Written>,
     mut over: watch::Receiver<bool>,
 ) {
     let mut buffer = vec![0; OUTPUT_TEXT_BYTES_MAX];
-    let (mut gathered, mut due, mut dropped) = (Vec::new(), None, 0);
+    let mut heard = Heard { to: &to, written: &written, gathered: Vec::new(), dropped: 0 };
+    let mut due = None;
     loop {
         tokio::select! {
             read = from.read(&mut buffer) => {
                 let Ok(count @ 1..) = read else { break };
-                to.hear(&buffer[..count]).await;
-                let told = written.take(count);
-                dropped += (count - told) as u64;
-                gathered.extend_from_slice(&buffer[..told]);
-                if gathered.len() >= OUTPUT_TEXT_BYTES_MAX {
-                    tell_gathered(&to, &mut gathered, false);
+                let told = heard.add(&masked.push(&buffer[..count])).await;
+                if heard.gathered.len() >= OUTPUT_TEXT_BYTES_MAX {
+                    tell_gathered(&to, &mut heard.gathered, false);
                     due = None;
-                } else if told > 0 {
+                } else if told {
                     due.get_or_insert_with(|| Instant::now() + GATHER);
                 }
             }
             () = wait(due) => {
-                tell_gathered(&to, &mut gathered, false);
+                tell_gathered(&to, &mut heard.gathered, false);
                 due = None;
             }
             () = is_over(&mut over) => break,
         }
     }
-    tell_gathered(&to, &mut gathered, true);
-    if dropped > 0 {
-        to.tell("", false, Some(dropped));
+    heard.add(&masked.finish()).await;
+    tell_gathered(&to, &mut heard.gathered, true);
+    if heard.dropped > 0 {
+        to.tell("", false, Some(heard.dropped));
     }
 }
 
@@ -194,7 +215,48 @@ fn whole(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use omoi_redact::Secrets;
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
+
+    /// All that was heard, and all that was told.
+    #[derive(Debug, Clone, Default)]
+    struct Both(Arc<Mutex<(Vec<u8>, String)>>);
+
+    impl Listener for Both {
+        async fn hear(&self, bytes: &[u8]) {
+            self.0.lock().unwrap().0.extend_from_slice(bytes);
+        }
+
+        fn tell(&self, text: &str, _lossy: bool, _dropped_bytes: Option<u64>) {
+            self.0.lock().unwrap().1.push_str(text);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_secret_is_masked_however_the_command_writes_it() {
+        let secret = "omoi_sbx_Ab3dEfGhIjKlMnOpQrStUvWxYz0123456789-_abcde";
+        let text = format!("OMOI_TOKEN={secret}\nb21 {secret}");
+        for step in [1, 7, 20, text.len()] {
+            // No read gets more than this.
+            let (mut command, stream) = tokio::io::duplex(step);
+            let (both, over, written) =
+                (Both::default(), watch::Sender::new(false), Arc::new(Written::new(1000)));
+            let masked = Secrets::new([secret]).stream();
+            let pumping = tokio::spawn(pump(stream, both.clone(), masked, written.clone(), over.subscribe()));
+            command.write_all(text.as_bytes()).await.unwrap();
+            drop(command);
+            pumping.await.unwrap();
+            let (heard, told) = both.0.lock().unwrap().clone();
+            // The first characters, which every token shares, may have been told before there was more.
+            let rest = "*".repeat(secret.len() - 3);
+            assert_eq!(told.matches(&rest).count(), 2, "{told}");
+            assert!(told.starts_with("OMOI_TOKEN=") && told.contains("\nb21 "), "{told}");
+            assert_eq!((heard.len(), written.bytes()), (text.len(), text.len() as u64));
+            assert_eq!(String::from_utf8(heard).unwrap(), told);
+        }
+    }
 
     #[test]
     fn no_character_is_cut() {

@@ -4,6 +4,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use omoi_protocol::launch::LaunchSpec;
+use omoi_redact::Secrets;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 
@@ -71,7 +72,7 @@ pub async fn rescue(launch: LaunchSpec, scratch: &Path, around: &Surroundings) -
         None => Report { events, notes: vec!["there is no repository".to_owned()], ..Report::default() },
     };
     report.notes.extend(log.err());
-    print(&report);
+    print(&report, &launch::secrets(&launch));
     if unsent > 0 { Err(Error::Unsent(unsent)) } else { Ok(0) }
 }
 
@@ -88,7 +89,7 @@ async fn send(launch: &LaunchSpec, around: &Surroundings) -> Result<(usize, usiz
     if !git::is_real_dir(&dir) {
         return Ok((0, 0));
     }
-    let outbox = Outbox::open(&dir, run::common(launch))?;
+    let outbox = Outbox::open(&dir, run::common(launch), launch::secrets(launch))?;
     let waiting = outbox.waiting();
     let sending = tokio::spawn(outbox.clone().send(run::client(launch)?, launch.sandbox_id.clone()));
     outbox.flush(SEND_LIMIT).await;
@@ -115,6 +116,6 @@ async fn send_log(launch: &LaunchSpec, around: &Surroundings) -> Result<(), Stri
 }
 
 #[expect(clippy::print_stdout, reason = "whoever runs a rescue reads its report from there")]
-fn print(report: &Report) {
-    println!("{}", serde_json::to_string(report).unwrap_or_default());
+fn print(report: &Report, secrets: &Secrets) {
+    println!("{}", secrets.owned_json(serde_json::to_string(report).unwrap_or_default()));
 }

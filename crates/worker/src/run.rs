@@ -49,7 +49,7 @@ pub enum Error {
 /// The code to leave with.
 pub async fn run(launch: LaunchSpec, signals: Signals, around: &Surroundings) -> Result<u8, Error> {
     let spool = launch::spool_dir(&launch, around);
-    let outbox = Outbox::open(&spool, common(&launch))?;
+    let outbox = Outbox::open(&spool, common(&launch), launch::secrets(&launch))?;
     let records = Records::of(&spool);
     let reported = matches!(records.read(), Some(record) if matches!(record.state, State::Reported { .. }));
     if !reported {

@@ -15,6 +15,8 @@ use tokio::{
     time::timeout,
 };
 
+use crate::say::say;
+
 /// What one request carries.
 const PART_BYTES_MAX: u64 = 512 * 1024;
 /// Small steps are gathered for a while.
@@ -67,7 +69,7 @@ impl Transcript {
                         tokio::time::sleep(RETRY.pause(failures, None).unwrap_or(RETRY.cap)).await;
                     }
                     Trouble::Final => {
-                        eprintln!("omoi-worker: the transcript is not stored any further: {error}");
+                        say(&format!("the transcript is not stored any further: {error}"));
                         sent.send_replace(Sent { bytes: has, is_over: true });
                         return;
                     }

@@ -27,6 +27,7 @@ use crate::{
     outbox::Outbox,
     record::{Record, Records, State},
     report::{self, Done},
+    say::say,
     workspace::Workspace,
 };
 
@@ -248,7 +249,7 @@ impl Work<'_> {
         match workspace.push(self.outbox).await {
             Ok(pushed) => Done { code, result, pushed: Some(pushed), ..Done::ended() },
             Err(error) => {
-                eprintln!("omoi-worker: {error}");
+                say(&error.to_string());
                 let failure = git_failure("the command has ended, but its branch cannot be pushed", &error);
                 let code = if code == 0 { CODE_FAILED } else { code };
                 Done::failed(code, result.err().unwrap_or(failure))
@@ -266,11 +267,11 @@ impl Work<'_> {
         match timeout(limit, keep.keep()).await {
             Ok(Ok(kept)) => Some(kept),
             Ok(Err(error)) => {
-                eprintln!("omoi-worker: the work is not kept: {error}");
+                say(&format!("the work is not kept: {error}"));
                 None
             }
             Err(_) => {
-                eprintln!("omoi-worker: the work is not kept: there was no time left");
+                say("the work is not kept: there was no time left");
                 None
             }
         }
@@ -286,7 +287,7 @@ impl Work<'_> {
             flushed = leave => flushed,
         };
         if !flushed {
-            eprintln!("omoi-worker: {} events stay in the spool", self.outbox.waiting());
+            say(&format!("{} events stay in the spool", self.outbox.waiting()));
         }
     }
 }

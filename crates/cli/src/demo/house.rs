@@ -73,7 +73,8 @@ impl House {
     /// One of its own. What it logs is kept to what went wrong, so that it does not drown the demo.
     pub async fn start(config: Config, dir: Option<TempDir>) -> Result<Self> {
         let filter = if config.log.filter == "info" { "warn" } else { &config.log.filter };
-        let guard = telemetry::init(config.log.format, filter, config.telemetry.otlp_endpoint.as_deref())?;
+        let otlp_endpoint = config.telemetry.otlp_endpoint.as_deref();
+        let guard = telemetry::init(config.log.format, filter, otlp_endpoint, &config.secrets())?;
         let server = Server::start(config.clone(), Clock::Real).await?;
         let (token, token_until) = match &server.first_token {
             Some(token) => (token.clone(), None),

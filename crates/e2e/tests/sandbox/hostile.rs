@@ -262,9 +262,12 @@ async fn a_sandbox_s_token_opens_its_own_sandbox_alone() {
     let omoi = Omoi::start(As::Root).await;
     let (mine, yours) = (Repository::small(), Repository::small());
     let (project, others) = (omoi.project(&mine).await, omoi.project(&yours).await);
-    let other = omoi.order(&project, &["/bin/sh", "-c", "echo $OMOI_TOKEN; exec sleep 1000"]).await;
-    let event = omoi.until_event(&other, "command.output").await;
-    let stolen = event["payload"]["text"].as_str().unwrap().trim().to_owned();
+    let script = "echo $OMOI_TOKEN > token.txt; touch there; exec sleep 1000";
+    let other = omoi.order(&project, &["/bin/sh", "-c", script]).await;
+    omoi.until_file(&other, "there").await;
+    let stolen = std::fs::read_to_string(omoi.workspace(&other).join("token.txt")).unwrap();
+    // A token in a command would be masked; backwards it is none.
+    let stolen: String = stolen.trim().chars().rev().collect();
     let script = format!(
         r#"
 import os, json, urllib.request, urllib.error
@@ -276,7 +279,7 @@ def ask(name, path, token, body=None):
 ask("own", "/api/v1/sandboxes/" + me, own)
 ask("other", "/api/v1/sandboxes/{other}", own)
 ask("other's events", "/api/v1/sandboxes/{other}/events", own, {{"event_type": "agent.completed", "event_data": {{}}}})
-ask("stolen", "/api/v1/sandboxes/{other}", {stolen:?})
+ask("stolen", "/api/v1/sandboxes/{other}", {stolen:?}[::-1])
 ask("list", "/api/v1/sandboxes", own)
 ask("tokens", "/api/v1/tokens", own, {{"name": "mine", "role": "admin"}})
 ask("other project", "/git/{others}.git/info/refs?service=git-upload-pack", own)

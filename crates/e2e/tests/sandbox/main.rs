@@ -19,6 +19,7 @@ mod faults;
 mod finish;
 mod guardian;
 mod hostile;
+mod masked;
 mod model;
 mod preserve;
 mod prune;

@@ -9,6 +9,7 @@ mod form;
 mod key;
 mod load;
 mod rule;
+mod secrets;
 mod value;
 
 pub use earlier::Ineffective;

@@ -1,5 +1,7 @@
 //! Artefacts: handed in by sandboxes, fetched by people. A name is only ever shown: no path of a request is opened.
 
+use std::borrow::Cow;
+
 use axum::{
     Json as Answer,
     body::Body,
@@ -55,13 +57,18 @@ impl FromRequest<Api> for ArtifactContent {
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
-        read_within(api, &parts.headers, body, ARTIFACT_BYTES_MAX).await.map(Self)
+        let content = read_within(api, &parts.headers, body, ARTIFACT_BYTES_MAX).await?;
+        Ok(Self(match api.store.secrets().bytes(&content) {
+            Cow::Borrowed(_) => content.clone(),
+            Cow::Owned(clean) => clean.into(),
+        }))
     }
 }
 
 /// Hand in an artefact
 ///
-/// The body is the file, at most 8 MiB; its `Content-Type` is kept with it. All artefacts of one sandbox may have
+/// The body is the file, at most 8 MiB; its `Content-Type` is kept with it. Secrets that the server knows are masked in it,
+/// and its length stays. All artefacts of one sandbox may have
 /// 64 MiB. Handing in the same again is harmless.
 #[utoipa::path(post, path = "/api/v1/sandboxes/{id}/artifacts", params(("id" = SandboxId, Path), Named),
     request_body(content = ArtifactContent, content_type = "application/octet-stream"),
@@ -75,7 +82,10 @@ async fn hand_in(
     ArtifactContent(content): ArtifactContent,
 ) -> ApiResult<(StatusCode, Answer<Artifact>)> {
     check_name(&name).map_err(|why| ApiError::invalid("validation_failed", why))?;
-    let stored = api.store.artifact_create(&id, &name, &content_type(&headers), &content).await;
+    let stored = api
+        .store
+        .artifact_create(&id, &name, &api.store.secrets().text(&content_type(&headers)), &content)
+        .await;
     stored.map(|artifact| (StatusCode::CREATED, Answer(artifact))).map_err(|error| who.refused(error))
 }
 

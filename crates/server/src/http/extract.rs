@@ -1,9 +1,11 @@
 //! What comes in, parsed at the door: path, query and JSON, each refused with a problem that names what is wrong.
 
+use std::borrow::Cow;
+
 use axum::{
     body::{Body, Bytes, HttpBody},
     extract::{FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, StatusCode, header, request::Parts},
+    http::{HeaderMap, StatusCode, Uri, header, request::Parts},
 };
 use bytes::BytesMut;
 use futures_util::StreamExt;
@@ -37,50 +39,74 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
             let detail = "a value holds NUL (%00), which no text does; leave it out";
             return Err(ApiError::invalid("nul_in_text", detail));
         }
-        let query = axum::extract::Query::<T>::from_request_parts(parts, api).await;
+        // Names of artefacts and the like are stored.
+        let text = api.store.secrets().text(parts.uri.query().unwrap_or_default());
+        let query = match text {
+            Cow::Borrowed(_) => axum::extract::Query::<T>::try_from_uri(&parts.uri),
+            Cow::Owned(clean) => {
+                let uri = format!("/?{clean}").parse::<Uri>();
+                let uri = uri.map_err(|bad| ApiError::invalid("invalid_query", bad.to_string()))?;
+                axum::extract::Query::<T>::try_from_uri(&uri)
+            }
+        };
         query
             .map(|axum::extract::Query(value)| Self(value))
             .map_err(|bad| ApiError::invalid("invalid_query", bad.body_text()))
     }
 }
 
-/// A body that was read whole, is JSON, not too deep, and passes the checks of its type.
+/// A body that was read whole, is JSON, not too deep, and passes the checks of its type. Secrets are masked in it.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned + Valid> FromRequest<Api> for Json<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        json_within(api, request, api.limits.body_bytes_max).await.map(Self)
+        let bytes = json_bytes(api, request, api.limits.body_bytes_max).await?;
+        checked(&bytes.map_or(EMPTY, |bytes| without_secrets(api, bytes))).map(Self)
     }
 }
 
 /// An empty body is an empty object: where all fields are optional, the body may be left out.
 const EMPTY: Bytes = Bytes::from_static(b"{}");
 
-/// The same of a body that may be no larger than this.
-pub async fn json_within<T: DeserializeOwned + Valid>(
+/// The same of a body that brings a secret to be used, and may be no larger than this. Nothing is masked in it.
+pub async fn secret_json<T: DeserializeOwned + Valid>(
     api: &Api,
     request: Request,
     limit: usize,
 ) -> ApiResult<T> {
-    let value: T = parse(&json_bytes(api, request, limit).await?.unwrap_or(EMPTY))?;
+    checked(&json_bytes(api, request, limit).await?.unwrap_or(EMPTY))
+}
+
+fn checked<T: DeserializeOwned + Valid>(bytes: &[u8]) -> ApiResult<T> {
+    let value: T = parse(bytes)?;
     value.check().map_err(|invalid| ApiError::invalid("validation_failed", invalid))?;
     Ok(value)
+}
+
+/// What a body brings is stored, shown or repeated sooner or later, so secrets are masked in it before it is parsed. A
+/// body that is sent again is masked alike, and so it is still recognised.
+pub fn without_secrets(api: &Api, json: Bytes) -> Bytes {
+    match api.store.secrets().json(&json) {
+        Cow::Borrowed(_) => json.clone(),
+        Cow::Owned(clean) => clean.into(),
+    }
 }
 
 /// A body this many times too large is still read to its end, unheeded: whoever is cut off while sending does not
 /// hear why.
 const HEARD_OUT: usize = 4;
 
-/// The bytes of a JSON body, before its type is known.
+/// The bytes of a JSON body without secrets, before its type is known.
 pub struct JsonBytes(pub Bytes);
 
 impl FromRequest<Api> for JsonBytes {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
-        json_bytes(api, request, api.limits.body_bytes_max).await.map(|bytes| Self(bytes.unwrap_or_default()))
+        let bytes = json_bytes(api, request, api.limits.body_bytes_max).await?;
+        Ok(Self(without_secrets(api, bytes.unwrap_or_default())))
     }
 }
 

@@ -15,6 +15,7 @@ use std::{
 use axum::http::Extensions;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use jiff::Timestamp;
+use omoi_protocol::ProviderKind;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -54,9 +55,22 @@ impl Shared {
     }
 }
 
-/// What comes through the door of a sandbox speaks for that sandbox, whatever other token was found inside.
+/// What comes through the door of a sandbox speaks for that sandbox, whatever other token was found inside. And a sandbox
+/// that has a door needs no other way in: its token on the server's own port was carried out of it.
 fn through_own_door(door: Option<&Through>, bearer: &Bearer) -> ApiResult<()> {
     match (door, bearer) {
+        (None, Bearer::Sandbox { id, provider, .. }) if *provider != ProviderKind::External => {
+            tracing::warn!(
+                sandbox.id = %id,
+                "the token of sandbox {id} was shown on the server's own port and refused there; end the sandbox if its token \
+                 may be in other hands"
+            );
+            let detail = format!(
+                "the token of sandbox {id} counts at the sandbox's own door alone, where CALLBACK_URL points inside the \
+                 sandbox; on this port use an operator's token"
+            );
+            Err(ApiError::forbidden("own_door_only", detail))
+        }
         (None, _) => Ok(()),
         (Some(Through(door)), Bearer::Sandbox { id, .. }) if id == door => Ok(()),
         (Some(_), _) => {

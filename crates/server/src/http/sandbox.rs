@@ -166,6 +166,8 @@ async fn append_transcript(
             format!("the part has {} bytes; send at most {TRANSCRIPT_PART_BYTES_MAX} at once", data.len());
         return Err(ApiError::too_large("transcript_part_too_large", detail));
     }
+    // What the encoding hid from the look at the body.
+    let data = api.store.secrets().bytes(&data).into_owned();
     Ok(Answer(api.store.transcript_append(&id, &part.session_id, part.offset, data).await?))
 }
 

@@ -87,7 +87,7 @@ async fn show(who: Viewer) -> ApiResult<Answer<Session>> {
         description = "Too many wrong tokens; try again"),
 ), tag = "sessions", security(()))]
 async fn begin(State(api): State<Api>, visit: Visit, request: Request) -> ApiResult<Response> {
-    let new: NewSession = extract::json_within(&api, request, BODY_BYTES_MAX).await?;
+    let new: NewSession = extract::secret_json(&api, request, BODY_BYTES_MAX).await?;
     let token = Some(Secret::Token(new.token.trim().to_owned()));
     let bearer = api.enter(&visit.from, token).await?;
     let Bearer::Operator { id, name, role, expires_at } = &*bearer else { return Err(not_an_operator()) };

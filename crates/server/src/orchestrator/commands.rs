@@ -6,6 +6,7 @@ use omoi_protocol::{
     event::{OUTPUT_BYTES_MAX, OUTPUT_TEXT_BYTES_MAX},
     sandbox::Command,
 };
+use omoi_redact::{Secrets, Stream};
 use serde_json::json;
 use tokio::{sync::mpsc, time::Instant};
 
@@ -71,9 +72,10 @@ pub async fn tell_given_up(store: &Store, command: &Command) -> Result<(), store
     store.event_tell(&command.sandbox_id, "command.completed", &told).await
 }
 
-/// Output on its way into events.
-#[derive(Default)]
+/// Output on its way into events, without secrets.
 struct Collected {
+    /// Of standard output and of standard error.
+    masked: [Stream; 2],
     stderr: bool,
     waiting: Vec<u8>,
     told: usize,
@@ -81,6 +83,27 @@ struct Collected {
 }
 
 impl Collected {
+    fn new(secrets: &Secrets) -> Self {
+        let masked = [secrets.stream(), secrets.stream()];
+        Self { masked, stderr: false, waiting: Vec::new(), told: 0, dropped: 0 }
+    }
+
+    /// Adds a piece of one stream. What waits is told first where the piece does not belong to it.
+    async fn add(
+        &mut self,
+        stderr: bool,
+        bytes: Vec<u8>,
+        store: &Store,
+        command: &Command,
+    ) -> Result<(), store::Error> {
+        if stderr != self.stderr || self.waiting.len() + bytes.len() > OUTPUT_TEXT_BYTES_MAX {
+            self.tell(store, command).await?;
+        }
+        self.stderr = stderr;
+        self.take(bytes);
+        Ok(())
+    }
+
     /// Output beyond the limit of one command is counted and not kept.
     fn take(&mut self, mut bytes: Vec<u8>) {
         let room = OUTPUT_BYTES_MAX.saturating_sub(self.told + self.waiting.len());
@@ -111,7 +134,7 @@ async fn collect(
     mut output: mpsc::Receiver<Output>,
 ) -> Result<(u64, u64), store::Error> {
     let mut total = 0u64;
-    let mut collected = Collected::default();
+    let mut collected = Collected::new(store.secrets());
     loop {
         let wait = if collected.waiting.is_empty() { FOREVER } else { COLLECT };
         let Ok(next) = tokio::time::timeout(wait, output.recv()).await else {
@@ -124,11 +147,14 @@ async fn collect(
             Output::Stderr(bytes) => (true, bytes),
         };
         total += bytes.len() as u64;
-        if stderr != collected.stderr || collected.waiting.len() + bytes.len() > OUTPUT_TEXT_BYTES_MAX {
-            collected.tell(store, command).await?;
+        let bytes = collected.masked[usize::from(stderr)].push(&bytes);
+        collected.add(stderr, bytes, store, command).await?;
+    }
+    for stderr in [false, true] {
+        let rest = collected.masked[usize::from(stderr)].finish();
+        if !rest.is_empty() {
+            collected.add(stderr, rest, store, command).await?;
         }
-        collected.stderr = stderr;
-        collected.take(bytes);
     }
     collected.tell(store, command).await?;
     Ok((total, collected.dropped))

@@ -20,7 +20,8 @@ pub(super) struct Line {
     pub action: String,
     pub entity_type: String,
     pub entity_id: String,
-    pub detail: Json,
+    /// A JSON object.
+    pub detail: String,
 }
 
 pub(super) async fn flush(tx: &mut Tx) -> Result<(), Error> {
@@ -34,8 +35,7 @@ pub(super) async fn flush(tx: &mut Tx) -> Result<(), Error> {
     };
     for line in std::mem::take(&mut tx.audit) {
         n += 1;
-        let detail = line.detail.to_string();
-        let fields = [&line.actor, &line.action, &line.entity_type, &line.entity_id, &detail];
+        let fields = [&line.actor, &line.action, &line.entity_type, &line.entity_id, &line.detail];
         let hash = hash(n, tx.now, &fields.map(String::as_str), &prev);
         tx.execute(
             "INSERT INTO audit (n, at, actor, action, entity_type, entity_id, detail, prev_hash, hash) \
@@ -47,7 +47,7 @@ pub(super) async fn flush(tx: &mut Tx) -> Result<(), Error> {
                 line.action,
                 line.entity_type,
                 line.entity_id,
-                detail,
+                line.detail,
                 prev,
                 hash.as_str()
             ],

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use omoi_protocol::EventSource;
-use serde_json::Value as Json;
 
 use super::{Error, value::Row};
 
@@ -39,7 +38,7 @@ impl Entry {
         event_type: &str,
         entity_type: &'static str,
         entity_id: &str,
-        payload: &Json,
+        data: String,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -54,7 +53,7 @@ impl Entry {
             opens_run: false,
             total_bytes: 0,
             source: EventSource::System,
-            data: payload.to_string(),
+            data,
             created_at: now,
             refused: None,
         }

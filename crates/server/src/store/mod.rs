@@ -80,6 +80,7 @@ mod writer;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use omoi_protocol::{SandboxId, event::NewEvent, sandbox::EventReceived};
+use omoi_redact::Secrets;
 use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, oneshot};
 
@@ -148,6 +149,7 @@ pub struct Store {
     place: Place,
     ground: Arc<Ground>,
     head: Arc<HeadFile>,
+    secrets: Secrets,
     /// How long an answer is waited for.
     patience: Duration,
 }
@@ -191,6 +193,12 @@ impl Store {
         Self::serve(config, place, ground, &rules, &clock, writes)
     }
 
+    /// What is masked in all that is written here. Events, artefacts and transcripts are stored as they are handed over, so
+    /// whoever takes them in masks them before.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
     /// Opens the database to read what is there, and changes nothing: a schema that is not this program's is refused.
     pub async fn open_to_read(config: &Config, clock: Clock) -> Result<Self, Error> {
         let (place, rules) = (Place::new(config)?, Arc::new(Rules::new(config)));
@@ -212,7 +220,8 @@ impl Store {
         let (reads, queue) = mpsc::channel(config.limits.write_queue_max);
         thread::start_readers(&place, rules, clock, queue, config.database.pool_size)?;
         let head = Arc::new(HeadFile::new(&config.data_dir));
-        Ok(Self { writes, reads, place, ground, head, patience: config.limits.request_timeout })
+        let (secrets, patience) = (rules.secrets.clone(), config.limits.request_timeout);
+        Ok(Self { writes, reads, place, ground, head, secrets, patience })
     }
 
     /// Where the embedded database is, unless another is configured.

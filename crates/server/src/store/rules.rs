@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use omoi_redact::Secrets;
+
 use crate::{
     config::Config,
     domain::{
@@ -46,6 +48,8 @@ pub struct Rules {
     pub budgets: budget::Defaults,
     /// What the judge may spend in a day; none is no limit.
     pub judge_day_budget: Option<Usd>,
+    /// Masked in all that is written.
+    pub secrets: Secrets,
 }
 
 impl Rules {
@@ -112,6 +116,7 @@ impl Rules {
                 project: config.model.project_budget_usd,
             },
             judge_day_budget: Some(config.judge.day_budget_usd).filter(|limit| *limit > Usd::ZERO),
+            secrets: config.secrets(),
         }
     }
 }

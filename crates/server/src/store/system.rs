@@ -13,7 +13,7 @@ pub(super) async fn append(tx: &mut Tx, id: &SandboxId, event_type: &str, data: 
     let (type_count, previous) = last_of_type(tx, id, event_type).await?;
     // The next batch of its worker has to ask where the stream stands.
     tx.memory.forget_one(id);
-    let data = data.to_string();
+    let data = tx.data(data);
     tx.writes += 1;
     tx.rows.push(Entry {
         pos: 0,

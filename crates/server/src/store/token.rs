@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use omoi_protocol::{
-    Role, SandboxId, TokenId,
+    ProviderKind, Role, SandboxId, TokenId,
     token::{NewToken, Token, TokenCreated},
 };
 use serde_json::json;
@@ -27,7 +27,7 @@ const COLUMNS: &str = "id, name, role, created_at, expires_at, revoked_at";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bearer {
     Operator { id: TokenId, name: String, role: Role, expires_at: Option<Timestamp> },
-    Sandbox { id: SandboxId, reports_until: Option<Timestamp> },
+    Sandbox { id: SandboxId, provider: ProviderKind, reports_until: Option<Timestamp> },
 }
 
 impl Bearer {
@@ -120,11 +120,15 @@ impl Store {
     pub async fn token_bearer(&self, hash: &Hash) -> Result<Option<Bearer>, Error> {
         let hash = hex(hash);
         self.read(async move |tx| {
-            let sql = "SELECT t.id, t.name, t.role, t.sandbox_id, t.expires_at, s.reports_until FROM tokens t \
+            let sql = "SELECT t.id, t.name, t.role, t.sandbox_id, t.expires_at, s.provider, s.reports_until FROM tokens t \
                        LEFT JOIN sandboxes s ON s.id = t.sandbox_id WHERE t.hash = $1 AND t.revoked_at IS NULL";
             let Some(row) = tx.query_one(sql, params![hash.as_str()]).await? else { return Ok(None) };
             Ok(Some(match row.parse_opt::<SandboxId>("sandbox_id")? {
-                Some(id) => Bearer::Sandbox { id, reports_until: row.get("reports_until")? },
+                Some(id) => Bearer::Sandbox {
+                    id,
+                    provider: row.parse("provider")?,
+                    reports_until: row.get("reports_until")?,
+                },
                 None => Bearer::Operator {
                     id: row.parse("id")?,
                     name: row.get("name")?,

@@ -1,7 +1,7 @@
 //! One transaction: SQL on either database, and an outbox of what it tells and records. The outbox is written in one
 //! statement when the transaction ends, so that positions are given out in the order of commit.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::Timestamp;
 use omoi_protocol::token::AuditHead;
@@ -107,8 +107,9 @@ impl Tx {
     }
 
     /// The same, where what is remembered of streams tells already what it changes.
-    pub(super) async fn execute_known(&mut self, sql: &str, params: Vec<Value>) -> Result<(), Error> {
+    pub(super) async fn execute_known(&mut self, sql: &str, mut params: Vec<Value>) -> Result<(), Error> {
         self.writes += 1;
+        self.mask(&mut params);
         match &mut self.conn {
             Conn::Sqlite(conn) => sqlite::execute(conn, sql, params),
             Conn::Postgres(conn) => conn.execute(sql, params).await,
@@ -117,10 +118,11 @@ impl Tx {
 
     /// Statements that change rows of different tables, none of which sees what another does. PostgreSQL is told
     /// all of them as one, which costs it little more than one.
-    pub(super) async fn execute_together(&mut self, statements: Vec<Statement>) -> Result<(), Error> {
-        for (sql, _) in &statements {
+    pub(super) async fn execute_together(&mut self, mut statements: Vec<Statement>) -> Result<(), Error> {
+        for (sql, params) in &mut statements {
             self.writes += 1;
             self.forget(sql);
+            self.mask(params);
         }
         match &mut self.conn {
             Conn::Sqlite(conn) => {
@@ -134,9 +136,26 @@ impl Tx {
     }
 
     /// A statement that changes rows and answers with them.
-    pub async fn returning(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+    pub async fn returning(&mut self, sql: &str, mut params: Vec<Value>) -> Result<Vec<Row>, Error> {
         self.writes += 1;
+        self.mask(&mut params);
         self.query(sql, params).await
+    }
+
+    /// Masks secrets in the texts of a statement, whatever brought them here: an error, a log, a model's answer.
+    fn mask(&self, params: &mut [Value]) {
+        for param in params {
+            if let Value::Text(text) = param
+                && let Cow::Owned(clean) = self.rules.secrets.text(text)
+            {
+                *text = clean;
+            }
+        }
+    }
+
+    /// Data of an entry that the server itself adds, as JSON without secrets.
+    pub(super) fn data(&self, data: &Json) -> String {
+        self.rules.secrets.owned_json(data.to_string())
     }
 
     /// What is remembered is void once a row of it changes. A new sandbox is not remembered yet; a new task is wanted.
@@ -176,21 +195,23 @@ impl Tx {
     /// Tells live viewers what became of an entity.
     pub fn tell(&mut self, event_type: &str, entity_type: &'static str, entity_id: &str, payload: &Json) {
         self.writes += 1;
-        self.rows.push(Entry::notice(event_type, entity_type, entity_id, payload, self.now));
+        let data = self.data(payload);
+        self.rows.push(Entry::notice(event_type, entity_type, entity_id, data, self.now));
     }
 
     /// Adds to the audit trail who did what.
     pub fn record(&mut self, actor: &str, action: &str, entity_type: &str, entity_id: &str, detail: Json) {
         self.writes += 1;
         // As it will be stored, since a hash is made of it.
-        let kept = |text: &str| value::without_nul(text.to_owned());
-        self.audit.push(audit::Line {
+        let kept = |text: &str| self.rules.secrets.owned(value::without_nul(text.to_owned()));
+        let line = audit::Line {
             actor: kept(actor),
             action: kept(action),
             entity_type: kept(entity_type),
             entity_id: kept(entity_id),
-            detail,
-        });
+            detail: self.data(&detail),
+        };
+        self.audit.push(line);
     }
 
     pub(super) async fn begin(&mut self, now: Timestamp) -> Result<(), Error> {

@@ -1,16 +1,23 @@
 //! A real server on a free port with an empty database of its own, and short ways to talk to it.
 
 use std::{
-    sync::atomic::{AtomicU32, Ordering},
+    collections::HashMap,
+    net::TcpListener,
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
+use omoi_protocol::SandboxId;
 use omoi_server::{
     Server,
     clock::Clock,
     config::{self, Config, DatabaseUrl},
     orchestrator,
+    sandbox::DoorSockets,
     store::Store,
 };
 use reqwest::{Method, StatusCode};
@@ -61,6 +68,8 @@ pub struct App {
     pub http: reqwest::Client,
     pub clock: Clock,
     pub config: Config,
+    /// Where the tokens of sandboxes on this machine count.
+    doors: Mutex<HashMap<String, String>>,
     server: Option<Server>,
     _dir: tempfile::TempDir,
     _database: Option<Database>,
@@ -132,6 +141,7 @@ impl App {
             http,
             clock,
             config,
+            doors: Mutex::default(),
             server: Some(server),
             _dir: dir,
             _database: database,
@@ -150,6 +160,7 @@ impl App {
             http: self.http.clone(),
             clock: self.clock.clone(),
             config,
+            doors: Mutex::default(),
             server: Some(server),
             _dir: dir,
             _database: None,
@@ -188,7 +199,7 @@ impl App {
     }
 
     pub async fn call(&self, method: Method, path: &str, token: &str, body: Option<&Value>) -> Answer {
-        let mut request = self.http.request(method, format!("{}{path}", self.base)).bearer_auth(token);
+        let mut request = self.request(method, path, token);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -224,6 +235,30 @@ impl App {
 
     pub async fn event(&self, sandbox: &Sandbox, kind: &str, data: Value) -> Answer {
         self.post_as(sandbox, "/events", json!({ "event_type": kind, "event_data": data })).await
+    }
+
+    /// The worker of a sandbox on this machine, which comes through the door of its sandbox.
+    pub async fn worker_of(&self, id: &str) -> Sandbox {
+        let id: SandboxId = id.parse().unwrap();
+        let token = self.store().place_facts(&id).await.unwrap().token;
+        let door = self.open_door(&id);
+        self.doors.lock().unwrap().insert(token.clone(), door);
+        Sandbox { id: id.to_string(), token, task: None }
+    }
+
+    /// Opens the door of a sandbox, and says where it is.
+    pub fn open_door(&self, id: &SandboxId) -> String {
+        let socket = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let sockets = DoorSockets { api: socket(), proxy: socket() };
+        let base = format!("http://{}", sockets.api.local_addr().unwrap());
+        let doors = &self.server.as_ref().unwrap().doors;
+        doors.open_for(id, &"prj-1".parse().unwrap(), sockets).unwrap();
+        base
+    }
+
+    /// Where a token counts: at a door, or on the server's own port.
+    pub fn base_of(&self, token: &str) -> String {
+        self.doors.lock().unwrap().get(token).unwrap_or(&self.base).clone()
     }
 
     /// A sandbox that holds no task.

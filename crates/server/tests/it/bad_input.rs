@@ -30,7 +30,7 @@ pub fn bad(what: impl Into<String>, request: RequestBuilder, status: u16, code: 
 
 impl App {
     pub fn request(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.base)).bearer_auth(token)
+        self.http.request(method, format!("{}{path}", self.base_of(token))).bearer_auth(token)
     }
 
     pub fn posting(&self, sandbox: &Sandbox, body: impl Into<reqwest::Body>) -> RequestBuilder {

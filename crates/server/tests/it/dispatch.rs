@@ -40,8 +40,7 @@ async fn live(app: &App) -> Vec<Value> {
 async fn complete(app: &App, task: &str) {
     let task = app.get(&format!("/api/v1/tasks/{task}")).await.expect(200);
     let id = task["sandbox_id"].as_str().unwrap();
-    let facts = app.store().place_facts(&id.parse().unwrap()).await.unwrap();
-    let sandbox = crate::app::Sandbox { id: id.to_owned(), token: facts.token, task: None };
+    let sandbox = app.worker_of(id).await;
     app.event(&sandbox, "agent.completed", json!({ "success": true })).await.expect(200);
 }
 
@@ -166,9 +165,7 @@ on_both! {
         let project = project(&app, json!({})).await;
         let first = app.task(&project, json!({ "execution_config": { "autonomous": false } })).await;
         let started = app.post(&format!("/api/v1/tasks/{first}/start"), json!({})).await.expect(202);
-        let id = started["id"].as_str().unwrap();
-        let token = app.store().place_facts(&id.parse().unwrap()).await.unwrap().token;
-        let sandbox = crate::app::Sandbox { id: id.to_owned(), token, task: None };
+        let sandbox = app.worker_of(started["id"].as_str().unwrap()).await;
         let append = async |offset: usize, bytes: usize| {
             let data_b64 = "AAAA".repeat(bytes / 3);
             app.post_as(&sandbox, "/transcript", json!({ "session_id": "s", "offset": offset, "data_b64": data_b64 })).await.expect(200)
@@ -197,8 +194,7 @@ on_both! {
         ] {
             assert_eq!(dispatched(&app).await, 1);
             let id = app.get(&format!("/api/v1/tasks/{task}")).await.expect(200)["sandbox_id"].as_str().unwrap().to_owned();
-            let facts = app.store().place_facts(&id.parse().unwrap()).await.unwrap();
-            let sandbox = crate::app::Sandbox { id: id.clone(), token: facts.token, task: None };
+            let sandbox = app.worker_of(&id).await;
             app.post_as(&sandbox, "/transcript", json!({ "session_id": &id, "offset": 0, "data_b64": "AAAA" })).await.expect(200);
             app.event(&sandbox, "agent.failed", event).await.expect(200);
             assert_eq!(waits_for(&app, &task).await, "not_before");
@@ -231,9 +227,7 @@ on_both! {
         assert_eq!((&shown["status"], &shown["stage"]), (&json!("assigned"), &json!("check")));
         assert_ne!(shown["sandbox_id"], first);
         // Once there is work again, it waits for what both have left.
-        let id = shown["sandbox_id"].as_str().unwrap();
-        let facts = app.store().place_facts(&id.parse().unwrap()).await.unwrap();
-        let sandbox = crate::app::Sandbox { id: id.to_owned(), token: facts.token, task: None };
+        let sandbox = app.worker_of(shown["sandbox_id"].as_str().unwrap()).await;
         let failed = json!({ "error": "they fail", "failure_kind": "checks" });
         app.event(&sandbox, "agent.failed", failed).await.expect(200);
         app.advance(Duration::from_secs(60)).await;

@@ -36,6 +36,7 @@ mod lease;
 mod listen;
 mod live;
 mod lookup;
+mod masked;
 mod message;
 mod mirror;
 mod model_bounds;

@@ -1,6 +1,5 @@
 //! Done means proven: declared checks stand between the work and its completion, and nobody's word replaces them.
 
-use omoi_protocol::SandboxId;
 use serde_json::{Value, json};
 
 use crate::{
@@ -41,9 +40,7 @@ impl App {
         let path = format!("/api/v1/projects/{project}/sandboxes");
         let ordered = self.post(&path, json!({ "task_id": task })).await.expect(202);
         assert_eq!(ordered["stage"], "check", "{ordered}");
-        let id: SandboxId = text(&ordered["id"]).parse().unwrap();
-        let facts = self.store().place_facts(&id).await.unwrap();
-        Sandbox { id: id.to_string(), token: facts.token, task: Some(task.to_owned()) }
+        Sandbox { task: Some(task.to_owned()), ..self.worker_of(&text(&ordered["id"])).await }
     }
 
     async fn evidence(&self, task: &str) -> Value {

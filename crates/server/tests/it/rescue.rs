@@ -48,8 +48,7 @@ async fn dispatched(app: &App, task: &str) -> SandboxId {
 
 /// Its worker says that the attempt failed, and the wait before the retry is over.
 async fn fail(app: &App, id: &SandboxId) {
-    let token = app.store().place_facts(id).await.unwrap().token;
-    let sandbox = crate::app::Sandbox { id: id.to_string(), token, task: None };
+    let sandbox = app.worker_of(id.as_str()).await;
     app.event(&sandbox, "agent.failed", json!({ "error": "gone wrong" })).await.expect(200);
     app.advance(Duration::from_secs(60)).await;
 }

@@ -96,17 +96,15 @@ impl<'a> Play<'a> {
         let attempt = self.phase(phase).await;
         assert_eq!(attempt["state"], "running", "{attempt}");
         let sandbox = self.worker(&text(&attempt["sandbox_id"])).await;
-        let url =
-            format!("{}/api/v1/sandboxes/{}/artifacts?name=spec-{phase}.json", self.app.base, sandbox.id);
-        let request =
-            self.app.http.post(url).bearer_auth(&sandbox.token).header("content-type", "application/json");
+        let path = format!("/api/v1/sandboxes/{}/artifacts?name=spec-{phase}.json", sandbox.id);
+        let request = self.app.request(reqwest::Method::POST, &path, &sandbox.token);
+        let request = request.header("content-type", "application/json");
         crate::app::answer(request.body(content.to_owned())).await.expect(201);
         self.app.event(&sandbox, "agent.completed", json!({ "success": true })).await.expect(200);
     }
 
     pub async fn worker(&self, id: &str) -> Sandbox {
-        let facts = self.app.store().place_facts(&id.parse().unwrap()).await.unwrap();
-        Sandbox { id: id.to_owned(), token: facts.token, task: None }
+        self.app.worker_of(id).await
     }
 
     /// What the demo's agent writes, up to and with a phase; who is asked approves.

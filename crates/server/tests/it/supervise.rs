@@ -23,9 +23,8 @@ pub async fn up(app: &App, task: Value) -> Sandbox {
     assert_eq!(dispatch(app.store(), 1).await.unwrap().dispatched, 1);
     let held = app.get(&format!("/api/v1/tasks/{task}")).await.expect(200);
     let id = held["sandbox_id"].as_str().unwrap().to_owned();
-    let facts = app.store().place_facts(&id.parse().unwrap()).await.unwrap();
+    let sandbox = Sandbox { task: Some(task), ..app.worker_of(&id).await };
     app.store().place_up(&id.parse().unwrap(), json!({})).await.unwrap();
-    let sandbox = Sandbox { id, token: facts.token, task: Some(task) };
     app.event(&sandbox, "agent.started", json!({})).await.expect(200);
     sandbox
 }

@@ -93,8 +93,9 @@ async fn a_request_and_what_it_writes_are_traced() {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
         String::from_utf8_lossy(&all).into_owned()
     });
-    let guard =
-        omoi_server::telemetry::init(omoi_server::config::LogFormat::Json, "warn", Some(&endpoint)).unwrap();
+    let secrets = omoi_server::config::Config::default().secrets();
+    let format = omoi_server::config::LogFormat::Json;
+    let guard = omoi_server::telemetry::init(format, "warn", Some(&endpoint), &secrets).unwrap();
     let app = App::start(On::Sqlite).await;
     let project = serde_json::json!({ "name": "traced" });
     let making = app.request(Method::POST, "/api/v1/projects", &app.token).json(&project);

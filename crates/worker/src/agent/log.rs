@@ -10,6 +10,7 @@ use std::{
 };
 
 use omoi_protocol::MessageId;
+use omoi_redact::Secrets;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -58,6 +59,7 @@ pub struct Replay {
 pub struct Log {
     path: PathBuf,
     file: File,
+    secrets: Secrets,
     size: watch::Sender<u64>,
 }
 
@@ -79,7 +81,7 @@ impl Log {
     }
 
     /// Goes on with what is there. A last line that was torn by a kill is dropped.
-    pub fn open(dir: &Path) -> io::Result<(Self, Replay)> {
+    pub fn open(dir: &Path, secrets: Secrets) -> io::Result<(Self, Replay)> {
         let path = Self::path_in(dir);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
@@ -89,7 +91,8 @@ impl Log {
         let (entries, whole) = parse(&bytes);
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
         file.set_len(whole as u64)?;
-        Ok((Self { path, file, size: watch::Sender::new(whole as u64) }, replay(entries)))
+        let size = watch::Sender::new(whole as u64);
+        Ok((Self { path, file, secrets, size }, replay(entries)))
     }
 
     /// Puts a log that was stored elsewhere where [`Log::open`] finds it.
@@ -98,9 +101,9 @@ impl Log {
         if path.exists() { Ok(()) } else { fs::write(path, bytes) }
     }
 
-    /// On its way to the disk when this returns: the end of the process does not take it back.
+    /// On its way to the disk without secrets when this returns: the end of the process does not take it back.
     pub fn append(&mut self, entry: &Entry) -> io::Result<()> {
-        let mut line = serde_json::to_vec(entry)?;
+        let mut line = self.secrets.json(&serde_json::to_vec(entry)?).into_owned();
         line.push(b'\n');
         let before = *self.size.borrow();
         if let Err(error) = self.file.write_all(&line) {
@@ -205,7 +208,8 @@ mod tests {
     #[test]
     fn a_log_goes_on_where_it_ended_and_a_torn_line_is_dropped() {
         let dir = tempfile::tempdir().unwrap();
-        let (mut log, fresh) = Log::open(dir.path()).unwrap();
+        let secrets = || Secrets::new::<&str>([]);
+        let (mut log, fresh) = Log::open(dir.path(), secrets()).unwrap();
         assert_eq!(fresh, Replay::default());
         log.append(&said(0, Message::user(vec![Block::text("do it")]))).unwrap();
         log.append(&said(1, Message::assistant(vec![Block::text("done")]))).unwrap();
@@ -216,10 +220,21 @@ mod tests {
         bytes.extend_from_slice(b"{\"entry\":\"said\",\"tu");
         fs::write(&path, &bytes).unwrap();
 
-        let (mut log, replay) = Log::open(dir.path()).unwrap();
+        let (mut log, replay) = Log::open(dir.path(), secrets()).unwrap();
         assert_eq!((replay.context.len(), replay.turn, *log.size().borrow()), (2, 1, whole));
         log.append(&said(2, Message::user(vec![Block::text("more")]))).unwrap();
-        assert_eq!(Log::open(dir.path()).unwrap().1.context.len(), 3);
+        assert_eq!(Log::open(dir.path(), secrets()).unwrap().1.context.len(), 3);
+    }
+
+    #[test]
+    fn no_secret_is_in_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = "omoi_sbx_Ab3dEfGhIjKlMnOpQrStUvWxYz0123456789-_abcde";
+        let (mut log, _) = Log::open(dir.path(), Secrets::new([token])).unwrap();
+        log.append(&said(0, Message::user(vec![Block::text(format!("it is {token}"))]))).unwrap();
+        let written = fs::read_to_string(log.path()).unwrap();
+        assert!(written.contains("it is ****") && !written.contains("Ab3d"), "{written}");
+        assert_eq!(*log.size().borrow(), written.len() as u64);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use tokio::io::AsyncWriteExt;
 pub use self::message::message;
 use crate::{
     git::{Error, Feed, Git},
+    say::say,
     workspace::{LIMIT, Workspace},
 };
 
@@ -113,7 +114,7 @@ impl Workspace<'_> {
         {
             // What can be added is. A repository without a commit cannot, and is dealt with by itself.
             Err(Error::Failed { code: Some(1), complaint, .. }) => {
-                eprintln!("omoi-worker: git add: {complaint}");
+                say(&format!("git add: {complaint}"));
                 Ok(())
             }
             added => added,

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, slice};
 use crate::{
     changes::{feed, nested_files},
     git::{Error, Git},
+    say::say,
 };
 
 const MODE_LINK: &[u8] = b"160000";
@@ -24,10 +25,10 @@ pub async fn add(git: &Git, head: Option<&str>) -> Result<(), Error> {
         }
         match nested_files(git, &git.dir, &dir).await? {
             Some(files) => feed(git, &["update-index", "-z", "--add", "--stdin"], &files).await?,
-            None => eprintln!(
-                "omoi-worker: {} is a repository of its own with too many files and is not committed",
+            None => say(&format!(
+                "{} is a repository of its own with too many files and is not committed",
                 String::from_utf8_lossy(&dir)
-            ),
+            )),
         }
     }
     Ok(())

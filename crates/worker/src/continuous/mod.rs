@@ -29,6 +29,7 @@ use crate::{
     },
     drive::{CODE_FAILED, Drive, INTERRUPTED, Saved, Waited, over_budget},
     report::{Done, Looped},
+    say::say,
     work::{Stop, Wish},
 };
 
@@ -99,7 +100,7 @@ impl Drive<'_, '_> {
         if let Some(workspace) = self.workspace
             && let Err(error) = notes::exclude(&workspace.git).await
         {
-            eprintln!("omoi-worker: the agent's notes will be committed: {error}");
+            say(&format!("the agent's notes will be committed: {error}"));
         }
         let limits = &launch.limits;
         self.work.outbox.push(ContinuousStarted {

@@ -11,6 +11,7 @@ mod spool;
 mod tests;
 
 use std::{
+    borrow::Cow,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -21,16 +22,20 @@ use omoi_protocol::{
     EventSource, SandboxId,
     event::{Common, NewEvent, Payload},
 };
+use omoi_redact::Secrets;
+use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
 
 use self::queue::Queue;
 pub use self::spool::{Error, Spool, write_whole};
+use crate::say::say;
 
 /// Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
 pub struct Outbox {
     shared: Arc<Shared>,
     common: Common,
+    secrets: Secrets,
 }
 
 #[derive(Debug)]
@@ -61,12 +66,12 @@ pub enum Standing {
 impl Outbox {
     /// What an earlier worker has left there is sent first. Without a usable disk everything waits in memory, and
     /// the first event says so.
-    pub fn open(dir: &Path, common: Common) -> Result<Self, Error> {
+    pub fn open(dir: &Path, common: Common, secrets: Secrets) -> Result<Self, Error> {
         let (spool, left) = match Spool::open(dir) {
             Ok((spool, left)) => (Some(spool), left),
             Err(error @ Error::InUse { .. }) => return Err(error),
             Err(error) => {
-                eprintln!("omoi-worker: {error}; events wait in memory");
+                say(&format!("{error}; events wait in memory"));
                 (None, spool::Left::default())
             }
         };
@@ -74,15 +79,28 @@ impl Outbox {
         let progress = Progress { acknowledged: queue.acknowledged(), ..Progress::default() };
         let shared =
             Shared { queue: Mutex::new(queue), added: Notify::new(), progress: watch::Sender::new(progress) };
-        Ok(Self { shared: Arc::new(shared), common })
+        Ok(Self { shared: Arc::new(shared), common, secrets })
     }
 
-    /// Returns once the event is on disk, or known to be in memory alone.
+    /// Masks secrets in the event. Returns once it is on disk, or known to be in memory alone.
     pub fn push(&self, event: impl Into<Payload>) {
         let payload = event.into().with_common(self.common.clone());
         let source = source(payload.event_type());
-        self.queue().push(NewEvent::new(&payload, source));
+        self.queue().push(self.without_secrets(NewEvent::new(&payload, source)));
         self.shared.added.notify_one();
+    }
+
+    /// What may not leave the sandbox.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    fn without_secrets(&self, mut event: NewEvent) -> NewEvent {
+        if let Cow::Owned(clean) = self.secrets.json(event.event_data.get().as_bytes()) {
+            let text = String::from_utf8_lossy(&clean).into_owned();
+            event.event_data = RawValue::from_string(text).expect("a mask keeps JSON valid");
+        }
+        event
     }
 
     /// Sends, for as long as the server takes anything.

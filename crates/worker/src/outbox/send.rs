@@ -10,6 +10,7 @@ use omoi_protocol::{
 };
 
 use super::{Outbox, Standing};
+use crate::say::say;
 
 /// Between attempts, for as long as it takes.
 const RETRY: Retry =
@@ -52,14 +53,14 @@ pub async fn send(outbox: &Outbox, client: &Client, sandbox: &SandboxId) {
                 // A heartbeat that is late is nothing to tell of: the next one says the same. The rest is told once.
                 if !told && !batch.iter().all(|event| is_heartbeat(&event.event_type)) {
                     told = true;
-                    eprintln!("omoi-worker: events wait: {error}");
+                    say(&format!("events wait: {error}"));
                 }
                 let pause = RETRY.pause(failures, None).unwrap_or(RETRY.cap);
                 tokio::time::sleep(pause).await;
             }
             Remedy::Renumber(first) => outbox.queue().renumber(first),
             Remedy::Thin { why } => {
-                eprintln!("omoi-worker: from now on, only signs of life and the end are reported: {why}");
+                say(&format!("from now on, only signs of life and the end are reported: {why}"));
                 outbox.queue().thin(full(&why));
             }
             Remedy::Single => count_max = 1,
@@ -68,7 +69,7 @@ pub async fn send(outbox: &Outbox, client: &Client, sandbox: &SandboxId) {
                 outbox.queue().replace_first(stand_in);
             }
             Remedy::Close { why } => {
-                eprintln!("omoi-worker: the server takes no more events: {why}");
+                say(&format!("the server takes no more events: {why}"));
                 outbox.shared.progress.send_modify(|progress| progress.standing = Standing::Closed { why });
                 return;
             }

@@ -4,10 +4,11 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 
 use omoi_protocol::{
     EventSource,
-    event::{AgentCompleted, AgentError, AgentHeartbeat, AgentWaiting, NewEvent, Payload},
+    event::{AgentCompleted, AgentError, AgentHeartbeat, AgentWaiting, Common, NewEvent, Payload},
 };
+use omoi_redact::Secrets;
 
-use super::{queue::Queue, spool::Error, spool::Spool};
+use super::{Outbox, queue::Queue, spool::Error, spool::Spool};
 
 fn event(text: &str) -> NewEvent {
     let waiting = AgentWaiting { message: Some(text.to_owned()), ..AgentWaiting::default() };
@@ -183,4 +184,18 @@ fn a_spool_that_is_no_ordinary_file_or_in_use_is_refused() {
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
     assert!(matches!(Spool::open(pipe.path()), Err(Error::Unusable { .. })));
+}
+
+#[test]
+fn no_secret_is_written_to_the_disk_or_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let token = "omoi_sbx_Ab3dEfGhIjKlMnOpQrStUvWxYz0123456789-_abcde";
+    let outbox = Outbox::open(dir.path(), Common::default(), Secrets::new([token])).unwrap();
+    let waiting = AgentWaiting { message: Some(format!("\"{token}\"\n")), ..AgentWaiting::default() };
+    outbox.push(waiting);
+    let waits = outbox.queue().batch(1).remove(0).event_data.to_string();
+    let spooled = fs::read_to_string(dir.path().join("events.jsonl")).unwrap();
+    for text in [waits, spooled] {
+        assert!(text.contains("***") && !text.contains("Ab3d"), "{text}");
+    }
 }

@@ -14,7 +14,6 @@ use tokio::{
 use super::{
     calls::{Calls, UnderWay},
     meter::{Excess, Form, Meter, Reading},
-    redact::Redactor,
     refusal::Refusal,
     request::{Request, Response},
     slot::Slot,
@@ -184,27 +183,27 @@ impl Course {
             self.refusal = Some((head, refusal));
             return CallState::Broken;
         }
-        let redactor = upstream.redactor();
-        let headers = returned(response.headers(), &redactor);
+        let secrets = calls.store.secrets();
+        let headers = returned(response.headers(), secrets);
         self.meter = Some(Meter::new(vendor, form(headers.get(header::CONTENT_TYPE)), bytes_max));
         if head.send(Ok(Head { status: response.status(), headers })).is_err() {
             return CallState::HungUp;
         }
         let deadline = self.started + calls.config.call_timeout;
         tokio::select! {
-            state = self.pass(vendor, calls.config.chunk_timeout, response, redactor, body) => state,
+            state = self.pass(vendor, calls.config.chunk_timeout, response, secrets.stream(), body) => state,
             () = body.closed() => CallState::HungUp,
             () = sleep_until(deadline) => CallState::Broken,
         }
     }
 
-    /// Passes the answer on, chunk by chunk as it comes.
+    /// Passes the answer on without secrets, chunk by chunk as it comes.
     async fn pass(
         &mut self,
         vendor: Vendor,
         pause: Duration,
         mut response: Response,
-        mut redactor: Redactor,
+        mut masked: omoi_redact::Stream,
         body: &BodySender,
     ) -> CallState {
         loop {
@@ -213,9 +212,9 @@ impl Course {
                     if let Err(excess) = self.meter.iter_mut().try_for_each(|meter| meter.feed(&chunk)) {
                         return self.cut_off(vendor, excess, body).await;
                     }
-                    (redactor.push(chunk), false)
+                    (Bytes::from(masked.push(&chunk)), false)
                 }
-                Ok(Ok(None)) => (redactor.finish(), true),
+                Ok(Ok(None)) => (Bytes::from(masked.finish()), true),
                 Ok(Err(_)) | Err(_) => return CallState::Broken,
             };
             self.note_error(&chunk);

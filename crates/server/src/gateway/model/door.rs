@@ -100,6 +100,7 @@ impl Door {
         let slot = self.calls.slots.take(&sandbox)?;
         let limit = self.calls.config.body_bytes_max;
         let body = extract::read_within(&self.api, &parts.headers, body, limit).await?;
+        let body = extract::without_secrets(&self.api, body);
         let (booking, ceiling, body) = match target.billing {
             Billing::Metered => {
                 let ask = Ask::parse(target.vendor, body)?;

@@ -1,5 +1,5 @@
 //! The model API behind a sandbox's door: it adds the real key, counts tokens and money, and keeps to the budgets. The
-//! key stays on this side: it is added to what goes out, and taken out of whatever comes back.
+//! key stays on this side: it is added to what goes out, and masked in whatever comes back.
 //!
 //! A model called `scripted/NAME` is played by this process and goes to no vendor; all else about its calls is the same.
 //!
@@ -11,7 +11,6 @@ mod calls;
 mod door;
 mod meter;
 mod own;
-mod redact;
 mod refusal;
 mod request;
 mod scripted;

@@ -7,9 +7,10 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, header::InvalidHeaderValue},
 };
 use omoi_protocol::Vendor;
+use omoi_redact::Secrets;
 use reqwest::redirect::Policy;
 
-use super::{redact::Redactor, refusal::Refusal};
+use super::refusal::Refusal;
 use crate::config;
 
 /// What a sandbox may say to a vendor. All else stays here, its token above all.
@@ -50,7 +51,6 @@ pub struct Upstream {
 struct Way {
     http: reqwest::Client,
     header: (HeaderName, HeaderValue),
-    key: String,
 }
 
 /// What is to be sent.
@@ -110,10 +110,6 @@ impl Upstream {
         Ok(way.http.request(letter.method, url).headers(headers).body(letter.body))
     }
 
-    pub fn redactor(&self) -> Redactor {
-        Redactor::new(self.way.as_ref().map_or("", |way| &way.key))
-    }
-
     /// Following it would carry the key to wherever it points.
     pub fn redirected(&self) -> Refusal {
         let message =
@@ -139,12 +135,12 @@ impl Upstream {
 }
 
 /// The headers of an answer that may go to a sandbox.
-pub fn returned(headers: &HeaderMap, redactor: &Redactor) -> HeaderMap {
+pub fn returned(headers: &HeaderMap, secrets: &Secrets) -> HeaderMap {
     let passes = |name: &HeaderName| {
         let name = name.as_str();
         RETURNED.contains(&name) || RETURNED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
-    let clean = |value: &HeaderValue| HeaderValue::from_bytes(&redactor.whole(value.as_bytes())).ok();
+    let clean = |value: &HeaderValue| HeaderValue::from_bytes(&secrets.bytes(value.as_bytes())).ok();
     headers
         .iter()
         .filter(|(name, value)| passes(name) && value.len() <= RETURNED_BYTES_MAX)
@@ -199,7 +195,7 @@ impl Way {
             http = http.no_proxy();
         }
         let http = http.build().map_err(Error::Setup)?;
-        Ok(Self { http, header: (name, value), key: key.to_owned() })
+        Ok(Self { http, header: (name, value) })
     }
 }
 
@@ -259,7 +255,7 @@ mod tests {
             headers.insert(name, HeaderValue::from_static("1"));
         }
         headers.insert("retry-after", HeaderValue::from_str(&"7".repeat(5000)).unwrap());
-        let returned = returned(&headers, &Redactor::new("key"));
+        let returned = returned(&headers, &Secrets::new(["key"]));
         assert_eq!((returned.len(), returned.get("retry-after")), (RETURNED_MAX, None));
     }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use omoi_protocol::event::CommandStream;
+use omoi_redact::{Secrets, Stream};
 use serde_json::json;
 use tokio::{
     io::AsyncRead,
@@ -56,6 +57,8 @@ pub struct Place<'a> {
     pub outputs: &'a Path,
     pub env: &'a std::collections::BTreeMap<String, String>,
     pub background: &'a Background,
+    /// Masked in what commands write.
+    pub secrets: &'a Secrets,
     pub owner: u64,
 }
 
@@ -105,7 +108,8 @@ impl Place<'_> {
 
         let capture = Mutex::new(Capture::new(capture::file_of(self.outputs, id)));
         let written = Arc::new(Written::new(LIVE_BYTES_MAX));
-        let course = follow(&mut child, &tree, limit, around, &capture, &written).await;
+        let streams = [self.secrets.stream(), self.secrets.stream()];
+        let course = follow(&mut child, &tree, limit, around, streams, &capture, &written).await;
         hold.over = course.stuck == 0;
         drop(hold);
 
@@ -129,13 +133,14 @@ async fn follow(
     tree: &Tree,
     limit: Duration,
     around: &Around<'_>,
+    [stdout_masked, stderr_masked]: [Stream; 2],
     capture: &Mutex<Capture>,
     written: &Arc<Written>,
 ) -> Course {
     let over = watch::Sender::new(false);
     let tap = |stream| Tap { stream, capture, listen: around.listen };
-    let stdout = hear(child.stdout.take(), tap(CommandStream::Stdout), written, &over);
-    let stderr = hear(child.stderr.take(), tap(CommandStream::Stderr), written, &over);
+    let stdout = hear(child.stdout.take(), tap(CommandStream::Stdout), stdout_masked, written, &over);
+    let stderr = hear(child.stderr.take(), tap(CommandStream::Stderr), stderr_masked, written, &over);
     let mut pumps = Box::pin(async { tokio::join!(stdout, stderr) });
     let mut stop = around.stop.clone();
     let mut course = Box::pin(shell::see_through(child, tree, limit, &mut stop));
@@ -154,11 +159,12 @@ async fn follow(
 async fn hear(
     from: Option<impl AsyncRead + Unpin>,
     tap: Tap<'_>,
+    masked: Stream,
     written: &Arc<Written>,
     over: &watch::Sender<bool>,
 ) {
     if let Some(from) = from {
-        pump(from, tap, written.clone(), over.subscribe()).await;
+        pump(from, tap, masked, written.clone(), over.subscribe()).await;
     }
 }
 

@@ -15,6 +15,7 @@ use omoi_protocol::{
     event::CommandStream,
     launch::{ExecutionMode, PermissionMode},
 };
+use omoi_redact::Secrets;
 use serde_json::{Value, json};
 use tokio::{
     sync::watch,
@@ -55,6 +56,8 @@ pub struct Setup {
     pub outputs: PathBuf,
     /// What commands find, and nothing else.
     pub env: BTreeMap<String, String>,
+    /// Masked in what commands write.
+    pub secrets: Secrets,
     pub mode: ExecutionMode,
     pub permission: PermissionMode,
     /// None allows all.
@@ -73,6 +76,7 @@ pub struct Tools {
 struct Shared {
     outputs: PathBuf,
     env: BTreeMap<String, String>,
+    secrets: Secrets,
     reach: Reach,
     background: Background,
     /// Held while a file is looked at and replaced: sessions may run side by side.
@@ -161,12 +165,13 @@ enum Error {
 
 impl Tools {
     pub fn new(setup: Setup) -> Self {
-        let Setup { workspace, outputs, env, mode, permission, allowed, disallowed } = setup;
+        let Setup { workspace, outputs, env, secrets, mode, permission, allowed, disallowed } = setup;
         let temporary = env.get("TMPDIR").map_or(TEMPORARY, String::as_str);
         let reach = Reach::new(&workspace, Path::new(temporary), &outputs, mode, permission);
         let shared = Shared {
             outputs,
             env,
+            secrets,
             reach,
             background: Background::default(),
             writing: Mutex::new(()),
@@ -224,6 +229,7 @@ impl Tools {
             outputs: &self.shared.outputs,
             env: &self.shared.env,
             background: &self.shared.background,
+            secrets: &self.shared.secrets,
             owner: self.owner,
         };
         Ok(Box::pin(place.run(call.id, &input, around)).await?)

@@ -15,6 +15,7 @@ use std::{
 };
 
 use omoi_protocol::launch::{ExecutionMode, PermissionMode};
+use omoi_redact::Secrets;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{sync::watch, time::timeout};
@@ -60,6 +61,7 @@ impl Desk {
             workspace: dir.path().join("work"),
             outputs: dir.path().join("outputs"),
             env,
+            secrets: Secrets::new::<&str>([]),
             mode,
             permission,
             allowed: None,
