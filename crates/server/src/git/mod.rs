@@ -19,5 +19,5 @@ pub use command::{Call, Failure, Git, Running, bounded, tail};
 pub use error::Error;
 pub use file::{Hold, Lock, unique};
 pub use merge::Merge;
-pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};
+pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref, set_aside_ref};
 pub use remote::Remote;
