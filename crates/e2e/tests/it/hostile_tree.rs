@@ -69,7 +69,7 @@ pub fn make(top: &Path, path: &[Name], content: &Content, seed: usize) -> bool {
     let Some((name, dirs)) = path.split_last() else { return false };
     let Some(dir) = dir(top, dirs) else { return false };
     let name = OsStr::from_bytes(name);
-    let made = match content {
+    match content {
         Content::Link(target) => symlinkat(*target, &dir, name).is_ok(),
         Content::Pipe => mknodat(&dir, name, FileType::Fifo, Mode::RWXU, 0).is_ok(),
         Content::Socket => mknodat(&dir, name, FileType::Socket, Mode::RWXU, 0).is_ok(),
@@ -77,8 +77,7 @@ pub fn make(top: &Path, path: &[Name], content: &Content, seed: usize) -> bool {
         Content::Sparse(length) => create(&dir, name).is_some_and(|file| ftruncate(&file, *length).is_ok()),
         Content::Noise(_) | Content::Text(_) => create(&dir, name)
             .is_some_and(|mut file| file.write_all(&content.bytes(seed).expect("it is data")).is_ok()),
-    };
-    made
+    }
 }
 
 /// Changes the mode of what is at a path of any length.

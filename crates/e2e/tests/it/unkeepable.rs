@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     hostile_tree::{Content, Name, Outside, be_strict, make, names, noise, set_mode},
@@ -312,20 +312,4 @@ fn all_data_of_any_work_tree_is_kept_set_aside_or_named() {
         Ok(())
     };
     TestRunner::new(config).run(&any_tree(), property).unwrap_or_else(|error| panic!("{error}"));
-}
-
-/// Half a million files, by hand: `cargo nextest run --workspace --run-ignored only a_tree_of_half`.
-#[tokio::test]
-#[ignore = "takes a minute"]
-async fn a_tree_of_half_a_million_files_is_kept_in_time() {
-    let left = Left::new();
-    for dir in 0..500 {
-        let at = left.workspace.join(format!("dir{dir}"));
-        std::fs::create_dir(&at).unwrap();
-        for n in 0..1000 {
-            std::fs::write(at.join(format!("{n}")), format!("{dir} {n}")).unwrap();
-        }
-    }
-    let report = left.rescue().await;
-    assert_eq!((&report["files"], &report["left_out_files"]), (&json!(500_000), &Value::Null));
 }
