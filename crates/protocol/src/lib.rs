@@ -10,6 +10,7 @@ pub mod cost;
 pub mod diagnosis;
 pub mod egress;
 pub mod event;
+pub mod git;
 pub mod graph;
 pub mod guardian;
 pub mod id;

@@ -101,6 +101,82 @@ pub struct Kept {
     pub files: u64,
     /// Events that had not been sent.
     pub events: u64,
+    /// Files that Git does not take under their names; their content is kept beside the work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<SetAside>,
+    /// What holds data and could not be kept, with the reason: the first fifty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
+    /// How many files and directories were left out in all.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out_files: u64,
+    /// What these had in all, as far as that is known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out_bytes: u64,
+    /// What was changed in keeping it, and what holds no data and was left out, one line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl Kept {
+    /// Names what could not be kept; None if everything was.
+    pub fn loss(&self) -> Option<String> {
+        const NAMED_MAX: usize = 5;
+        if self.left_out_files == 0 {
+            return None;
+        }
+        let one = |left: &LeftOut| format!("{} ({} bytes): {}", left.path, left.bytes, left.reason);
+        let named: Vec<String> = self.left_out.iter().take(NAMED_MAX).map(one).collect();
+        let beyond = self.left_out_files.saturating_sub(named.len() as u64);
+        let beyond = if beyond > 0 { format!("; and {beyond} more") } else { String::new() };
+        let count = match self.left_out_files {
+            1 => "1 file is".to_owned(),
+            count => format!("{count} files are"),
+        };
+        Some(format!("{count} not kept: {}{beyond}", named.join("; ")))
+    }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Where files are whose names Git does not take: numbered, with a file `INDEX` that says where each was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct SetAside {
+    /// The ref in the project's mirror.
+    #[serde(rename = "ref")]
+    pub reference: String,
+    pub commit: String,
+    pub files: u64,
+    /// The first of them.
+    pub listed: Vec<AsideFile>,
+}
+
+/// A file that is kept under a number.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AsideFile {
+    /// Its name in the commit.
+    pub file: String,
+    /// Where it was in the work tree.
+    pub path: String,
+    /// Why it is not kept there.
+    pub reason: String,
+}
+
+/// Something in a work tree that could not be kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct LeftOut {
+    /// Relative to the work tree; of a long one both ends.
+    pub path: String,
+    pub bytes: u64,
+    pub reason: String,
 }
 
 /// What is left of ended sandboxes is to go.

@@ -238,6 +238,7 @@ mod tests {
             base_commit: "c0ffee".to_owned(),
             author_name: None,
             author_email: None,
+            push_bytes_max: None,
         });
         let mut worker = launch.environment();
         worker.insert("PATH".to_owned(), "/bin".to_owned());

@@ -17,7 +17,9 @@ use tokio::{
 use crate::group::Group;
 
 const OUTPUT_BYTES_MAX: u64 = 256 * 1024 * 1024;
-const STDERR_BYTES_MAX: u64 = 64 * 1024;
+const STDERR_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// The exit code of a Git that cannot work.
+const FATAL: i32 = 128;
 /// How much of what Git complains about goes into an error.
 const COMPLAINT_CHARS_MAX: usize = 600;
 
@@ -96,15 +98,38 @@ impl Git {
         self.talk(args, async |_| Ok(()), reader).await
     }
 
+    /// What it complains about, whether or not that makes it fail. A Git that cannot work at all is an error.
+    pub async fn complaints(&self, args: &[&str]) -> Result<Vec<u8>, Error> {
+        let heard = async |stdout: &mut ChildStdout| tokio::io::copy(stdout, &mut tokio::io::sink()).await;
+        match self.converse(args, async |_| Ok(()), heard).await? {
+            (Some(0..FATAL), _, stderr) => Ok(stderr),
+            (code, _, stderr) => Err(self.failed(args, code, &stderr)),
+        }
+    }
+
     async fn talk<T>(
         &self,
         args: &[&str],
         feeder: impl AsyncFnOnce(&mut Feed) -> io::Result<()>,
         reader: impl AsyncFnOnce(&mut ChildStdout) -> io::Result<T>,
     ) -> Result<T, Error> {
-        // Settings come first and say little.
-        let what =
-            args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('=')).unwrap_or(&"").to_string();
+        match self.converse(args, feeder, reader).await? {
+            (Some(0), output, _) => Ok(output),
+            (code, _, stderr) => Err(self.failed(args, code, &stderr)),
+        }
+    }
+
+    fn failed(&self, args: &[&str], code: Option<i32>, stderr: &[u8]) -> Error {
+        Error::Failed { what: what(args), code, complaint: complaint(stderr) }
+    }
+
+    async fn converse<T>(
+        &self,
+        args: &[&str],
+        feeder: impl AsyncFnOnce(&mut Feed) -> io::Result<()>,
+        reader: impl AsyncFnOnce(&mut ChildStdout) -> io::Result<T>,
+    ) -> Result<(Option<i32>, T, Vec<u8>), Error> {
+        let what = what(args);
         let mut child = self.spawn(args)?;
         let group = Group::led_by(&child);
         let worked = timeout(self.limit, converse(&mut child, feeder, reader)).await;
@@ -116,8 +141,7 @@ impl Git {
         match worked {
             Err(_) => Err(Error::TimedOut { what, limit: self.limit }),
             Ok(Err(source)) => Err(Error::Io { what, source }),
-            Ok(Ok((Some(0), output, _))) => Ok(output),
-            Ok(Ok((code, _, stderr))) => Err(Error::Failed { what, code, complaint: complaint(&stderr) }),
+            Ok(Ok(ended)) => Ok(ended),
         }
     }
 
@@ -132,6 +156,11 @@ impl Git {
 }
 
 pub type Feed = tokio::io::BufWriter<tokio::process::ChildStdin>;
+
+/// Settings come first and say little.
+fn what(args: &[&str]) -> String {
+    args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('=')).unwrap_or(&"").to_string()
+}
 
 /// Everything, up to a limit.
 async fn whole(stdout: &mut ChildStdout) -> io::Result<Vec<u8>> {

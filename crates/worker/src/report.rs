@@ -125,6 +125,10 @@ fn preserved(kept: &Kept) -> SandboxPreserved {
         commit: Some(kept.commit.clone()),
         base_commit: kept.base_commit.clone(),
         files_changed: Some(kept.files),
+        set_aside: kept.set_aside.as_ref().and_then(|aside| serde_json::to_value(aside).ok()),
+        left_out: serde_json::to_value(&kept.losses.listed).ok().filter(|_| kept.losses.files > 0),
+        left_out_files: Some(kept.losses.files).filter(|files| *files > 0),
+        left_out_bytes: Some(kept.losses.bytes).filter(|_| kept.losses.files > 0),
         ..SandboxPreserved::default()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use omoi_protocol::launch::LaunchSpec;
+use omoi_protocol::{launch::LaunchSpec, sandbox};
 use omoi_redact::Secrets;
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
@@ -36,19 +36,10 @@ pub enum Error {
 /// What is printed.
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// Whether there is work, and it is outside.
-    kept: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    commit: Option<String>,
-    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
-    ref_name: Option<String>,
+    #[serde(flatten)]
+    kept: sandbox::Kept,
     #[serde(skip_serializing_if = "Option::is_none")]
     base_commit: Option<String>,
-    files: u64,
-    /// How many events were sent.
-    events: usize,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    notes: Vec<String>,
 }
 
 /// The code to leave with: 0 when nothing is lost.
@@ -60,18 +51,14 @@ pub async fn rescue(launch: LaunchSpec, scratch: &Path, around: &Surroundings) -
     let kept = kept?;
     let (events, unsent) = sent?;
     let mut report = match kept {
-        Some(kept) => Report {
-            kept: true,
-            commit: Some(kept.commit),
-            ref_name: kept.ref_name,
-            base_commit: kept.base_commit,
-            files: kept.files,
-            events,
-            notes: kept.notes,
-        },
-        None => Report { events, notes: vec!["there is no repository".to_owned()], ..Report::default() },
+        Some(kept) => Report { base_commit: kept.base_commit.clone(), kept: kept.into() },
+        None => Report::default(),
     };
-    report.notes.extend(log.err());
+    if !report.kept.kept {
+        report.kept.notes.push("there is no repository".to_owned());
+    }
+    report.kept.events = events as u64;
+    report.kept.notes.extend(log.err());
     print(&report, &launch::secrets(&launch));
     if unsent > 0 { Err(Error::Unsent(unsent)) } else { Ok(0) }
 }

@@ -81,6 +81,8 @@ pub fn rows(table: Table, sandboxes: &[Sandbox]) -> Table {
 /// Whether its work is kept, in a word; none while that is not known.
 fn kept_word(sandbox: &Sandbox) -> Option<&'static str> {
     match (&sandbox.kept, sandbox.place) {
+        (Some(_), Place::Unkept) => Some("in part, decide"),
+        (Some(kept), _) if kept.left_out_files > 0 => Some("in part"),
         (Some(kept), _) if kept.kept => Some("yes"),
         (Some(_), _) => Some("on the branch"),
         (None, Place::Unkept) => Some("no, decide"),

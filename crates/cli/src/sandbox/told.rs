@@ -12,7 +12,7 @@ use crate::{
     Context,
     out::{Stream, clean},
     table::fields,
-    text::short,
+    text::{short, size},
 };
 
 const LINE_CHARS_MAX: usize = 200;
@@ -181,7 +181,33 @@ pub fn kept(sandbox: &Sandbox) -> Option<String> {
     }
     let commit = kept.commit.as_deref().map(|commit| format!(" at {}", abbreviate(commit)));
     let reference = kept.reference.as_deref().unwrap_or("its work");
-    Some(format!("{reference}{} ({} files, {} events)", commit.unwrap_or_default(), kept.files, kept.events))
+    let mut lines = vec![format!(
+        "{reference}{} ({} files, {} events)",
+        commit.unwrap_or_default(),
+        kept.files,
+        kept.events
+    )];
+    lines.extend(kept.set_aside.as_ref().map(|aside| {
+        format!(
+            "{} at {} ({} of these files, whose names Git does not take; see INDEX in it)",
+            aside.reference,
+            abbreviate(&aside.commit),
+            aside.files
+        )
+    }));
+    let set_aside = kept.set_aside.iter().flat_map(|aside| &aside.listed);
+    lines.extend(set_aside.map(|one| format!("set aside as {}: {}: {}", one.file, one.path, one.reason)));
+    lines.extend(
+        kept.left_out
+            .iter()
+            .map(|left| format!("left out: {} ({}): {}", left.path, size(left.bytes), left.reason)),
+    );
+    let beyond = kept.left_out_files.saturating_sub(kept.left_out.len() as u64);
+    lines.extend(
+        (beyond > 0).then(|| format!("left out: {beyond} more, {} in all", size(kept.left_out_bytes))),
+    );
+    lines.extend(kept.notes.iter().map(|note| format!("note: {note}")));
+    Some(lines.join("\n"))
 }
 
 /// `full`, or which layers are not.
@@ -208,6 +234,28 @@ mod tests {
         });
         sandbox.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::from_value(sandbox).unwrap()
+    }
+
+    #[test]
+    fn what_was_set_aside_and_left_out_is_told_by_name() {
+        let in_part = sandbox(json!({ "place": "unkept", "kept": {
+            "kept": true, "ref": "refs/preserved/sbx-1", "commit": "0123456789abcdef", "files": 2, "events": 0,
+            "set_aside": { "ref": "refs/set-aside/sbx-1", "commit": "fedcba9876543210", "files": 1,
+                "listed": [{ "file": "000001", "path": ".git ", "reason": "hasDotgit" }] },
+            "left_out": [{ "path": "big.bin", "bytes": 157_286_400, "reason": "it is larger than a push" }],
+            "left_out_files": 2, "left_out_bytes": 157_287_424, "notes": ["pipe is not kept"],
+        } }));
+        assert_eq!(
+            kept(&in_part).unwrap().lines().collect::<Vec<_>>(),
+            [
+                "refs/preserved/sbx-1 at 0123456789ab (2 files, 0 events)",
+                "refs/set-aside/sbx-1 at fedcba987654 (1 of these files, whose names Git does not take; see INDEX in it)",
+                "set aside as 000001: .git : hasDotgit",
+                "left out: big.bin (150.0 MiB): it is larger than a push",
+                "left out: 1 more, 150.0 MiB in all",
+                "note: pipe is not kept",
+            ]
+        );
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! What a dead sandbox has left.
 
-use std::{fs, path::PathBuf, process::Output};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Output,
+};
 
 use omoi_protocol::{
     ProviderKind,
@@ -9,7 +13,10 @@ use omoi_protocol::{
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
-use crate::{repo::Mirror, worker::rescue};
+use crate::{
+    repo::Mirror,
+    worker::{rescue, rescue_as_nobody},
+};
 
 /// A workspace that a dead sandbox has left, and the mirror it came from.
 pub struct Left {
@@ -56,8 +63,25 @@ impl Left {
         rescue(self.dir.path(), &self.launch(), &self.scratch()).await
     }
 
+    /// Rescued by an ordinary user whose everything is, with a mirror that takes so many bytes in one push.
+    pub async fn rescue_as_nobody(&self, push_bytes_max: u64) -> Value {
+        self.rescue_as_nobody_after(push_bytes_max, |_| {}).await
+    }
+
+    /// In between, the workspace is changed.
+    pub async fn rescue_as_nobody_after(&self, push_bytes_max: u64, change: impl FnOnce(&Path)) -> Value {
+        let mut launch = self.launch();
+        launch.repository.as_mut().unwrap().push_bytes_max = Some(push_bytes_max);
+        let scratch = self.scratch();
+        let change = || change(&self.workspace);
+        self.reported(rescue_as_nobody(self.dir.path(), &launch, &scratch, change).await)
+    }
+
     pub async fn rescue(&self) -> Value {
-        let output = self.try_rescue().await;
+        self.reported(self.try_rescue().await)
+    }
+
+    fn reported(&self, output: Output) -> Value {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(fs::read_dir(self.scratch()).unwrap().count(), 0, "nothing stays behind");
         serde_json::from_slice(&output.stdout).unwrap()

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod disk;
+mod hostile_tree;
 mod house;
 mod left;
 mod repo;
@@ -20,4 +21,5 @@ mod memory;
 mod rescue;
 mod run;
 mod statically;
+mod unkeepable;
 mod vendor;

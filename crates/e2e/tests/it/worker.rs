@@ -121,6 +121,33 @@ pub async fn rescue(home: &Path, launch: &LaunchSpec, scratch: &Path) -> Output 
     Worker::start(home, &args).end().await
 }
 
+/// Runs a rescue to its end, as a user who owns all of `home` and nothing else.
+pub async fn rescue_as_nobody(
+    home: &Path,
+    launch: &LaunchSpec,
+    scratch: &Path,
+    before: impl FnOnce(),
+) -> Output {
+    let (file, copy) = (write_launch(home, launch), home.join("omoi-worker"));
+    std::fs::copy(program(), &copy).unwrap();
+    give(home, NOBODY).await;
+    before();
+    let args = ["rescue", "--launch", file.to_str().unwrap(), "--scratch", scratch.to_str().unwrap()];
+    let mut command = Worker::command(&copy, home, &args);
+    let output = Worker(command.uid(NOBODY).gid(NOBODY).spawn().unwrap()).end().await;
+    // Git reads no repository of another.
+    give(home, 0).await;
+    output
+}
+
+/// Changes the owner of a tree. The program changes directories on its way, so no path is too long for it.
+#[expect(clippy::disallowed_methods, reason = "the standard library has nothing for a whole tree")]
+async fn give(home: &Path, owner: u32) {
+    let owner = format!("{owner}:{owner}");
+    let done = Command::new("chown").args(["-Rh", &owner]).arg(home).status().await.unwrap();
+    assert!(done.success());
+}
+
 /// A launch as the local provider would make it, for a sandbox that the server knows.
 pub fn launch(house: &House, attached: &SandboxAttached, command: &[&str]) -> LaunchSpec {
     let (sandbox, token) = (&attached.sandbox, SandboxToken::new(attached.token.clone()));

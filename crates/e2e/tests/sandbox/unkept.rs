@@ -35,6 +35,21 @@ steps:
       - { is_error: true, next: wait }
 "#;
 
+/// Leaves a file that no push can bring beside one that is kept.
+const LARGE: &str = r#"
+about: two files, then a long command
+steps:
+  - name: write
+    say: I begin.
+    call: { tool: Write, input: { file_path: begun.txt, content: "begun\n" } }
+  - name: large
+    say: This takes a while.
+    call: { tool: Bash, input: { command: "head -c 3000000 /dev/urandom > large.bin; touch waits; sleep 600" } }
+    when:
+      - { is_error: true, next: large }
+"#;
+const SMALL_PUSHES: (&str, &str) = ("OMOI_GIT_PUSH_BYTES_MAX", "1MiB");
+
 /// Stands before the launcher: it makes sandboxes as ever, and no rescue begins while one of its two files is there.
 struct Gate {
     dir: PathBuf,
@@ -203,4 +218,94 @@ async fn rescues_that_do_not_end_keep_no_sandbox_from_being_made_or_stopped() {
         let expected = if n < 8 { format!("work {n}") } else { "made meanwhile".to_owned() };
         assert_eq!(omoi.kept_file(project, id).await, expected);
     }
+}
+
+/// The first try tells all there is to tell, so there is no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_push_can_bring_is_named_and_waits_for_a_person_while_the_rest_goes_on() {
+    let omoi = Omoi::with_scenarios_and(&[("large", LARGE)], &[SMALL_PUSHES]).await;
+    let repository = Repository::small();
+    let project = omoi.autonomous(&repository, "large").await;
+    let task = omoi.new_task(json!({ "project_id": project, "title": "Begin", "max_retries": 1 })).await;
+    let first = omoi.attempt(&task, 1).await;
+    omoi.until_event(&first, "agent.started").await;
+    omoi.until_file(&first, "waits").await;
+    let grow = "truncate -s 2T sparse; head -c 3000000 /dev/urandom > ignored; echo ignored > .gitignore";
+    assert_eq!(omoi.exec(&first, &["/bin/sh", "-c", grow]).await.code, Some(0));
+    omoi.kill_init(&first);
+
+    let second = omoi.attempt(&task, 2).await;
+    omoi.until_event(&second, "agent.started").await;
+    let read = omoi.exec(&second, &["/bin/cat", "begun.txt"]).await;
+    assert_eq!((read.code, read.stdout.trim()), (Some(0), "begun"), "the retry goes on from what was kept");
+
+    let left = omoi.sandbox(&first).await;
+    assert_eq!((left.place, left.rescue.as_ref().map(|rescue| rescue.tries)), (Place::Unkept, Some(1)));
+    let kept = left.kept.unwrap();
+    let mut named: Vec<&str> = kept.left_out.iter().map(|left| left.path.as_str()).collect();
+    named.sort_unstable();
+    assert_eq!(named, ["large.bin", "sparse"], "{kept:?}");
+    assert_eq!(kept.left_out_bytes, 3_000_000 + (2 << 40));
+    assert!(kept.left_out.iter().all(|left| left.reason.contains("git.push_bytes_max")), "{kept:?}");
+    let mirror = Mirror::of(&omoi.data(), &project);
+    assert_eq!(mirror.file(kept.reference.as_deref().unwrap(), "begun.txt"), "begun");
+    assert!(left.rescue.unwrap().error.contains("large.bin (3000000 bytes)"));
+
+    let (status, answer) = omoi.decide(&first, "discard").await;
+    assert_eq!(status, 200, "{answer}");
+    let seen = omoi.gone(&first).await;
+    for event_type in ["sandbox.preserved", "sandbox.unkept", "sandbox.discarded"] {
+        let told: Vec<_> = seen.iter().filter(|event| event.event_type == event_type).collect();
+        let [told] = told[..] else { panic!("{event_type} is told {} times", told.len()) };
+        assert_eq!(data(told)["left_out_files"], 2, "{event_type}");
+    }
+}
+
+/// What only needs another name, or to be made readable, needs no person.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_git_refuses_and_files_that_cannot_be_read_are_kept_without_a_person() {
+    let omoi = Omoi::start_with(As::Root, &[SMALL_PUSHES]).await;
+    let project = omoi.small_project().await;
+    let script = r#"
+import os
+def put(path, text):
+    if os.path.dirname(path): os.makedirs(os.path.dirname(path), exist_ok=True)
+    open(path, 'w').write(text)
+put('plain', 'plain')
+for name in ['.git ', '.git.', '.git\u200c', 'git~1', 'dir/.GIT']: put(name, 'refused ' + name)
+put('.gitmodules', '[submodule "x"]\n\tpath = x\n\turl = -x\n')
+put('closed', 'closed'); put('shut/below/file', 'shut')
+os.chmod('closed', 0); os.chmod('shut/below', 0); os.chmod('shut', 0)
+for n in range(6): open(f'much{n}', 'wb').write(os.urandom(400_000))
+os.mkfifo('pipe')
+for _ in range(30): os.mkdir('d' * 200); os.chdir('d' * 200)
+put('far', 'far below')
+print('ready', flush=True)
+import time; time.sleep(1000)
+"#;
+    let id = omoi.order(&project, &["/usr/bin/python3", "-c", script]).await;
+    omoi.until_event(&id, "command.output").await;
+    omoi.terminate(&id).await;
+    omoi.gone(&id).await;
+    let kept = omoi.sandbox(&id).await.kept.unwrap();
+    assert_eq!((kept.left_out_files, kept.left_out.len()), (0, 0), "{kept:?}");
+    let (mirror, reference) = (Mirror::of(&omoi.data(), &project), kept.reference.unwrap());
+    for (path, text) in [("plain", "plain"), ("closed", "closed"), ("shut/below/file", "shut")] {
+        assert_eq!(mirror.file(&reference, path), text);
+    }
+    for n in 0..6 {
+        let size = mirror.git(&["cat-file", "-s", &format!("{reference}:much{n}")]);
+        assert_eq!(size, "400000", "more than one push may bring comes in several");
+    }
+    let aside = kept.set_aside.expect("what has no name is set aside");
+    assert_eq!((aside.files, &aside.reference), (7, &format!("refs/set-aside/{id}")));
+    let index = mirror.file(&aside.reference, "INDEX");
+    for (line, expected) in
+        index.lines().zip(["refused .git ", "refused .git.", "[submodule", "refused .git\u{200c}"])
+    {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let text = mirror.file(&aside.reference, line["file"].as_str().unwrap());
+        assert!(text.starts_with(expected.trim_end()), "{line}: {text}");
+    }
+    assert!(index.contains("hasDotgit") && index.contains("gitmodulesUrl"), "{index}");
 }

@@ -45,16 +45,18 @@ events! {
     /// Its work is in a durable place.
     SandboxPreserved = "sandbox.preserved" {
         ref_name: String, commit: String, base_commit: String, files_changed: u64, uncommitted_files: u64,
-        transcript_bytes: u64,
+        transcript_bytes: u64, set_aside: Value, left_out: Value, left_out_files: u64, left_out_bytes: u64,
     }
 
-    /// The server has given up keeping its work: every try to rescue it failed. Its disk stays until a person decides.
+    /// The server has given up keeping its work, or a part of it. Its disk stays until a person decides.
     SandboxUnkept = "sandbox.unkept" {
         error: String, tries: i64, branch_name: String, base_commit: String, disk_bytes: u64,
+        left_out: Value, left_out_files: u64, left_out_bytes: u64,
     }
     /// A person discarded the work that could not be kept. The fields name the loss.
     SandboxDiscarded = "sandbox.discarded" {
         actor: String, reason: String, error: String, branch_name: String, base_commit: String, disk_bytes: u64,
+        left_out: Value, left_out_files: u64, left_out_bytes: u64,
     }
 
     /// Cloning, installing or starting the agent goes on.

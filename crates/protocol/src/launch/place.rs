@@ -53,4 +53,7 @@ pub struct Repository {
     pub author_name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author_email: Option<String>,
+    /// How many bytes one push may bring (`git.push_bytes_max` of the server); 100 MiB where it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push_bytes_max: Option<u64>,
 }

@@ -31,6 +31,7 @@ fn launch() -> LaunchSpec {
         base_commit: "4f2c9d1e".to_owned(),
         author_name: Some("Ada".to_owned()),
         author_email: Some("ada@example.com".to_owned()),
+        push_bytes_max: None,
     };
     LaunchSpec {
         project_id: Some("prj-1".parse().unwrap()),

@@ -44,6 +44,18 @@ pub fn sample(field: &str) -> Value {
         "signal" => json!(9),
         "actor" => json!("operator"),
         "ref_name" => json!("refs/preserved/sbx-1"),
+        "tries" => json!(8),
+        "disk_bytes" => json!(5_242_880),
+        "set_aside" => {
+            let listed =
+                json!([{ "file": "000001", "path": ".git.", "reason": "hasDotgit: contains '.git'" }]);
+            json!({ "ref": "refs/set-aside/sbx-1", "commit": "8b7a6053", "files": 1, "listed": listed })
+        }
+        "left_out" => {
+            json!([{ "path": "big.bin", "bytes": 157_286_400, "reason": "it is larger than a push" }])
+        }
+        "left_out_files" => json!(1),
+        "left_out_bytes" => json!(157_286_400),
         "commit" | "base_commit" => json!("4f2c9d1e8b7a6053c4d2e1f09a8b7c6d5e4f3a2b"),
         "branch_name" => json!("feature/tkt-1-health-check"),
         "host" => json!("evil.example"),

@@ -46,8 +46,8 @@ pub fn judge(pusher: Pusher<'_>, update: &RefUpdate) -> Result<(), Refusal> {
     }
     let (Pusher::Live { sandbox, .. } | Pusher::Ended { sandbox }) = pusher;
     match update.name.strip_prefix("refs/").and_then(|name| name.split_once('/')) {
-        Some(("preserved", of)) if of == sandbox.as_str() => Ok(()),
-        Some(("preserved", _)) => Err(Refusal::OtherPreserved),
+        Some(("preserved" | "set-aside", of)) if of == sandbox.as_str() => Ok(()),
+        Some(("preserved" | "set-aside", _)) => Err(Refusal::OtherPreserved),
         Some(("heads", branch)) => judge_branch(pusher, branch),
         Some(("tags", _)) => Err(Refusal::Tag),
         _ => Err(Refusal::OtherRef),
@@ -106,6 +106,9 @@ mod tests {
                 [other_branch(), none(), Err(Refusal::OtherBranch("main".to_owned())), over()],
             ),
             ("refs/heads/", [other_branch(), none(), Err(Refusal::OtherBranch("main".to_owned())), over()]),
+            ("refs/set-aside/sbx-1", [fine(), fine(), fine(), fine()]),
+            ("refs/set-aside/sbx-2", [kept(), kept(), kept(), kept()]),
+            ("refs/set-aside/sbx-1/x", [kept(), kept(), kept(), kept()]),
             ("refs/preserved/sbx-2", [kept(), kept(), kept(), kept()]),
             ("refs/preserved/sbx-1/x", [kept(), kept(), kept(), kept()]),
             ("refs/tags/v1", [tag(), tag(), tag(), tag()]),

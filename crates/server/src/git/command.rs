@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use omoi_protocol::git::SLIPS;
 use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::{
@@ -42,24 +43,6 @@ const CONFIG: &[&str] = &[
     "transfer.credentialsInUrl=die",
     "transfer.fsckObjects=true",
     "advice.detachedHead=false",
-];
-
-/// Slips of old programs that many repositories carry and that harm nobody. Whatever could harm stays an error.
-const HARMLESS: &[&str] = &[
-    "badDate",
-    "badDateOverflow",
-    "badEmail",
-    "badName",
-    "badTimezone",
-    "missingEmail",
-    "missingNameBeforeEmail",
-    "missingSpaceBeforeDate",
-    "missingSpaceBeforeEmail",
-    "missingTaggerEntry",
-    "multipleAuthors",
-    "nulInCommit",
-    "zeroPaddedDate",
-    "zeroPaddedFilemode",
 ];
 
 /// Read by the far side of a fetch from a local path as well, which takes no settings from the command line. Whose
@@ -210,7 +193,7 @@ impl Call {
         for setting in CONFIG {
             command.args(["-c", setting]);
         }
-        for slip in HARMLESS {
+        for slip in SLIPS {
             command.arg("-c").arg(format!("fetch.fsck.{slip}=ignore"));
             command.arg("-c").arg(format!("receive.fsck.{slip}=ignore"));
             command.arg("-c").arg(format!("fsck.{slip}=ignore"));

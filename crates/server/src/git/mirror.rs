@@ -8,6 +8,7 @@
 //! | `refs/omoi/followed/*` | marks a branch of `refs/heads` that follows the far side | a fetch, `branch_create` |
 //! | `refs/omoi/base/SANDBOX` | where its branch was when that sandbox started | `branch_create` |
 //! | `refs/preserved/SANDBOX` | what is kept of a sandbox | that sandbox |
+//! | `refs/set-aside/SANDBOX` | its files whose names Git does not take, under numbers | that sandbox |
 //!
 //! A branch that a fetch has put there follows the far side, also when that goes back or goes away. Any other was made
 //! here and belongs to its task: no fetch moves or removes it, whatever the far repository calls by the same name. A far
@@ -73,6 +74,10 @@ pub fn preserved_ref(sandbox: &SandboxId) -> String {
     format!("refs/preserved/{sandbox}")
 }
 
+pub fn set_aside_ref(sandbox: &SandboxId) -> String {
+    format!("refs/set-aside/{sandbox}")
+}
+
 /// All mirrors of this machine. Cheap to clone; several may be at work on one data directory.
 #[derive(Clone)]
 pub struct Mirrors {
@@ -86,6 +91,11 @@ pub struct Mirrors {
 }
 
 impl Mirrors {
+    /// What one push from a sandbox may bring.
+    pub fn push_bytes_max(&self) -> u64 {
+        self.settings.push_bytes_max as u64
+    }
+
     pub fn new(config: &Config) -> Result<Self, Error> {
         Self::with_resolver(config, Arc::new(resolve::System::default()))
     }

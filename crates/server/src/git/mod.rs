@@ -26,5 +26,5 @@ pub use error::Error;
 pub use fault::Fault;
 pub use file::{Hold, Lock, is_at, replace, unique};
 pub use merge::Merge;
-pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref};
+pub use mirror::{Mirrors, base_ref, branch_ref, preserved_ref, set_aside_ref};
 pub use rebuild::broken;

@@ -9,7 +9,7 @@ refuse() {
 }
 
 case $ref in
-"${OMOI_PUSH_PRESERVED:?}")
+"${OMOI_PUSH_PRESERVED:?}" | "${OMOI_PUSH_SET_ASIDE:?}")
     exit 0
     ;;
 "${OMOI_PUSH_BRANCH:-}")

@@ -83,6 +83,8 @@ pub fn door() -> Door {
 pub struct Defaults {
     pub sandbox: config::Sandbox,
     pub worker: config::Worker,
+    /// What one push may bring.
+    pub push_bytes_max: u64,
 }
 
 pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaults: &Defaults) -> LaunchSpec {
@@ -117,6 +119,7 @@ pub fn launch(facts: &Facts, base_commit: &str, resumed: Option<Session>, defaul
         base_commit: base_commit.to_owned(),
         author_name: settings.git_author_name,
         author_email: settings.git_author_email,
+        push_bytes_max: Some(defaults.push_bytes_max),
     });
     launch.command = (!wish.command.is_empty()).then(|| wish.command.clone());
     let asked = task.as_ref().map(|task| task.execution_config.clone()).unwrap_or_default();

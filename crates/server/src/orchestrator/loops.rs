@@ -85,7 +85,8 @@ impl Loops {
         });
         let judge =
             config.judge.enabled.then(|| Judge::new(store.clone(), clock, node.clone(), calls, config.judge));
-        let defaults = Defaults { sandbox: config.sandbox, worker: config.worker };
+        let push_bytes_max = parts.mirrors.push_bytes_max();
+        let defaults = Defaults { sandbox: config.sandbox, worker: config.worker, push_bytes_max };
         let places = Places::new(parts, defaults, tracker);
         Self {
             store,

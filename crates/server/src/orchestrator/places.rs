@@ -43,7 +43,7 @@ use crate::{
 const LIMIT: usize = 5_000;
 /// A spawn that fails by something that may pass is tried this often before the attempt has failed.
 const SPAWN_TRIES: i64 = 5;
-const RESCUE_TIMEOUT: Duration = Duration::from_secs(300);
+const RESCUE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Sandboxes that are asked to stop at the same time. Each waits on a thread.
 const STOPS_AT_ONCE: usize = 32;
 const LOG_TAIL_BYTES: usize = 1024;

@@ -31,6 +31,8 @@ pub struct Missing {
     pub sandbox: SandboxId,
     pub generation: i64,
     pub place: Place,
+    /// The branch has the other part of it.
+    pub kept_in_part: bool,
     /// Why it is not kept, where a rescue has failed.
     pub error: Option<String>,
 }
@@ -46,7 +48,7 @@ impl Before {
 
 impl Missing {
     fn notice(&self) -> String {
-        let Self { sandbox, generation, place, error } = self;
+        let Self { sandbox, generation, place, kept_in_part, error } = self;
         let because = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
         let where_it_is = match place {
             Place::Discarded | Place::Gone => "A person discarded it.".to_owned(),
@@ -56,6 +58,12 @@ impl Missing {
             ),
             _ => "The server is still trying to keep it.".to_owned(),
         };
+        if *kept_in_part {
+            return format!(
+                "The branch has the work of attempt {generation} (sandbox {sandbox}) except for what could not be \
+                 kept{because}. {where_it_is}"
+            );
+        }
         format!(
             "The work of attempt {generation} (sandbox {sandbox}) is not kept, so the branch does not have what was not \
              pushed{because}. {where_it_is}"
@@ -122,11 +130,13 @@ pub(super) async fn before(tx: &mut Tx, task: &TaskId, generation: i64) -> Resul
         }
         let kept: Option<String> = row.get("kept")?;
         let kept: Option<Kept> = kept.and_then(|text| serde_json::from_str(&text).ok());
+        let missing = missing(&row)?;
         if let Some(commit) = kept.and_then(|kept| kept.commit) {
             before.commit = Some(commit);
+            before.missing.extend(missing.map(|missing| Missing { kept_in_part: true, ..missing }));
             break;
         }
-        before.missing.extend(missing(&row)?);
+        before.missing.extend(missing);
     }
     Ok(before)
 }
@@ -146,5 +156,11 @@ fn missing(row: &Row) -> Result<Option<Missing>, Error> {
     {
         return Ok(None);
     }
-    Ok(Some(Missing { sandbox: row.parse("id")?, generation: row.get("generation")?, place, error }))
+    Ok(Some(Missing {
+        sandbox: row.parse("id")?,
+        generation: row.get("generation")?,
+        place,
+        kept_in_part: false,
+        error,
+    }))
 }

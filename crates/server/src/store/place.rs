@@ -21,9 +21,9 @@ use super::{
     claim::{self, claim_found},
     dependency, project,
     proof::{self, Owed},
-    prune,
+    prune, rescue,
     sandbox::{self, NewSandbox, Order, end},
-    spec, system, task, ticket, token, transcript,
+    spec, task, ticket, token, transcript,
     transition::{self, Stored},
     value::{Row, params},
 };
@@ -260,11 +260,7 @@ impl Store {
             let rows = tx.returning(sql, params![&id, text, tx.now, bytes, removal]).await?;
             let Some(row) = rows.first() else { return Ok(()) };
             if kept.kept {
-                let base: Option<String> = row.get("base_commit")?;
-                let told = json!({
-                    "ref_name": kept.reference, "commit": kept.commit, "base_commit": base, "files_changed": kept.files,
-                });
-                system::append(tx, &id, "sandbox.preserved", &told).await?;
+                rescue::preserved(tx, &id, &kept, row.get("base_commit")?).await?;
             }
             tx.tell("SANDBOX_KEPT", "sandbox", id.as_str(), &json!({ "sandbox_id": id, "kept": kept }));
             Ok(())

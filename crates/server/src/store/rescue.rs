@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use omoi_protocol::{Place, Removal, SandboxId, sandbox::Sandbox};
+use omoi_protocol::{
+    Place, Removal, SandboxId,
+    sandbox::{Kept, Sandbox},
+};
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -35,16 +38,42 @@ impl Store {
 
     /// Stores that the last try failed. The disk stays, nothing waits for it any more, and a person decides.
     pub async fn place_unkept(&self, id: &SandboxId, error: &str, disk_bytes: u64) -> Result<(), Error> {
+        self.unkept(id, None, error, disk_bytes).await
+    }
+
+    /// Stores what was kept of a sandbox's work and that a part could not be. The disk stays, and a person decides about
+    /// that part.
+    pub async fn place_kept_in_part(
+        &self,
+        id: &SandboxId,
+        kept: Kept,
+        loss: &str,
+        disk_bytes: u64,
+    ) -> Result<(), Error> {
+        self.unkept(id, Some(kept), loss, disk_bytes).await
+    }
+
+    async fn unkept(
+        &self,
+        id: &SandboxId,
+        kept: Option<Kept>,
+        error: &str,
+        disk_bytes: u64,
+    ) -> Result<(), Error> {
         let (id, error) = (id.clone(), shortened(error));
         self.write(async move |tx| {
             let sql = format!(
                 "UPDATE sandboxes SET place = 'unkept', rescue_tries = rescue_tries + 1, place_error = {PROBLEM}, \
-                 rescue_error = $2, place_due_at = NULL, place_tries = 0, disk_bytes = $3, reports_until = $4 \
-                 WHERE id = $1 AND live = 0 AND place IN ('wanted', 'up') RETURNING id"
+                 rescue_error = $2, place_due_at = NULL, place_tries = 0, disk_bytes = $3, reports_until = $4, \
+                 kept = COALESCE($5, kept) \
+                 WHERE id = $1 AND live = 0 AND place IN ('wanted', 'up') RETURNING base_commit"
             );
             let bytes = i64::try_from(disk_bytes).unwrap_or(i64::MAX);
-            if tx.returning(&sql, params![&id, error.as_str(), bytes, tx.now]).await?.is_empty() {
-                return Ok(());
+            let text = kept.as_ref().and_then(|kept| serde_json::to_string(kept).ok());
+            let rows = tx.returning(&sql, params![&id, error.as_str(), bytes, tx.now, text]).await?;
+            let Some(row) = rows.first() else { return Ok(()) };
+            if let Some(kept) = &kept {
+                preserved(tx, &id, kept, row.get("base_commit")?).await?;
             }
             let sandbox = sandbox::get(tx, &id).await?;
             let loss = loss(&sandbox);
@@ -118,16 +147,45 @@ async fn again(tx: &mut Tx, id: &SandboxId) -> Result<(), Error> {
     tx.execute(sql, params![id]).await
 }
 
+/// Tells where the work of a sandbox is kept, and what of it could not be.
+pub(super) async fn preserved(
+    tx: &mut Tx,
+    id: &SandboxId,
+    kept: &Kept,
+    base: Option<String>,
+) -> Result<(), Error> {
+    let mut told = json!({
+        "ref_name": kept.reference, "commit": kept.commit, "base_commit": base, "files_changed": kept.files,
+    });
+    if let Some(aside) = &kept.set_aside {
+        told["set_aside"] = json!(aside);
+    }
+    name_left_out(&mut told, kept);
+    system::append(tx, id, "sandbox.preserved", &told).await
+}
+
+fn name_left_out(told: &mut Json, kept: &Kept) {
+    if kept.left_out_files > 0 {
+        told["left_out"] = json!(kept.left_out);
+        told["left_out_files"] = json!(kept.left_out_files);
+        told["left_out_bytes"] = json!(kept.left_out_bytes);
+    }
+}
+
 /// Everything that is known of what would be lost with the disk.
 fn loss(sandbox: &Sandbox) -> Json {
     let rescue = sandbox.rescue.as_ref();
-    json!({
+    let mut loss = json!({
         "branch_name": sandbox.branch_name,
         "base_commit": sandbox.base_commit,
         "error": rescue.map(|rescue| &rescue.error),
         "tries": rescue.map(|rescue| rescue.tries),
         "disk_bytes": rescue.and_then(|rescue| rescue.disk_bytes),
-    })
+    });
+    if let Some(kept) = &sandbox.kept {
+        name_left_out(&mut loss, kept);
+    }
+    loss
 }
 
 fn not_unkept(sandbox: &Sandbox) -> Error {
@@ -146,7 +204,7 @@ fn not_unkept(sandbox: &Sandbox) -> Error {
         (Place::Wanted | Place::Up, None) => {
             format!("the work of sandbox {id} is being kept; wait until that has ended")
         }
-        (Place::Kept | Place::Gone, _) if sandbox.kept.is_some() => {
+        (Place::Kept | Place::Gone, None) if sandbox.kept.is_some() => {
             format!("the work of sandbox {id} is kept, so there is nothing to decide")
         }
         _ => format!("sandbox {id} was discarded"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use omoi_protocol::SandboxId;
+use omoi_protocol::{SandboxId, sandbox::Kept};
 use omoi_server::orchestrator::dispatch;
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use crate::{
 
 const NODE: &str = "node-1";
 const BASE: &str = "1111111111111111111111111111111111111111";
+const KEPT: &str = "2222222222222222222222222222222222222222";
 const REFUSED: &str = "the push of refs/preserved is refused: too large";
 
 async fn project(app: &App) -> String {
@@ -100,6 +101,49 @@ on_both! {
         assert_eq!(dashboard["unkept_sandboxes"], 1);
         let told = app.told().await;
         assert!(told.iter().any(|event| event["event_type"] == "SANDBOX_UNKEPT" && event["entity_id"] == json!(first)));
+    }
+
+    async fn work_that_is_kept_in_part_goes_on_and_its_loss_is_named_until_a_person_decides(app: App) {
+        let project = project(&app).await;
+        let task = app.task(&project, json!({ "max_retries": 5 })).await;
+        let first = dispatched(&app, &task).await;
+        make(&app, &first).await;
+        fail(&app, &first).await;
+        let kept: Kept = serde_json::from_value(json!({
+            "kept": true, "ref": format!("refs/preserved/{first}"), "commit": KEPT, "files": 3,
+            "set_aside": { "ref": format!("refs/set-aside/{first}"), "commit": BASE, "files": 1 },
+            "left_out": [{ "path": "big.bin", "bytes": 157_286_400, "reason": "it is larger than a push" }],
+            "left_out_files": 2, "left_out_bytes": 157_286_410,
+        })).unwrap();
+        let loss = kept.loss().expect("something was left out");
+        assert_eq!(loss, "2 files are not kept: big.bin (157286400 bytes): it is larger than a push; and 1 more");
+        app.store().place_kept_in_part(&first, kept, &loss, 4096).await.unwrap();
+
+        let after = shown(&app, &first).await;
+        assert_eq!((&after["place"], &after["kept"]["left_out"][0]["path"]), (&json!("unkept"), &json!("big.bin")));
+        assert_eq!(after["rescue"], json!({ "tries": 1, "error": loss, "next_at": null, "disk_bytes": 4096 }));
+        assert_eq!(unkept(&app).await, [json!(first)]);
+        for event_type in ["sandbox.preserved", "sandbox.unkept"] {
+            let path = format!("/api/v1/sandboxes/{first}/events?event_type={event_type}");
+            let told = app.get(&path).await.expect(200)["events"][0]["event_data"].clone();
+            assert_eq!((&told["left_out_files"], &told["left_out"][0]["bytes"]), (&json!(2), &json!(157_286_400)));
+        }
+
+        let second = dispatched(&app, &task).await;
+        let before = app.store().place_facts(&second).await.unwrap().before;
+        assert_eq!(before.commit.as_deref(), Some(KEPT), "the next attempt goes on from what was kept");
+        let notice = before.notice().unwrap();
+        for part in ["gone wrong", "except for what could not be kept", "big.bin", "omoi sandbox discard"] {
+            assert!(notice.contains(part), "{part:?} is missing in {notice:?}");
+        }
+
+        app.store().place_gone(&first).await.unwrap();
+        assert_eq!(shown(&app, &first).await["place"], "unkept", "nothing is removed before a person decides");
+        decide(&app, &first, "discard").await.expect(200);
+        app.store().place_gone(&first).await.unwrap();
+        let gone = shown(&app, &first).await;
+        assert_eq!((&gone["place"], &gone["kept"]["commit"]), (&json!("gone"), &json!(KEPT)));
+        decide(&app, &first, "rescue").await.refused(409, "nothing_to_decide");
     }
 
     async fn what_is_not_kept_is_removed_by_nothing_but_a_person_s_discard_which_names_the_loss(app: App) {

@@ -30,6 +30,7 @@ impl Place {
             base_commit: String::new(),
             author_name: Some("Ada".to_owned()),
             author_email: Some("ada@example.com".to_owned()),
+            push_bytes_max: None,
         });
         Self { temp, launch }
     }

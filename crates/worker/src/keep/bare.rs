@@ -4,12 +4,14 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
+
+use omoi_protocol::git::SLIPS;
 
 use super::{Error, import::quoted, objects};
 use crate::git::{self, Feed, Git, OWN_CONFIG, is_real_dir};
@@ -19,13 +21,23 @@ const FILES_SCANNED: &str = "* -text -filter -ident -diff -merge -working-tree-e
 const CONFIG: &str = "\
 [core]
 	repositoryformatversion = 0
+	bigFileThreshold = 8m
+[fastimport]
+	unpackLimit = 0
 [fetch]
 	recurseSubmodules = false
 [push]
 	recurseSubmodules = no
 ";
 
+/// Where objects are that are not in the repository yet, by the directory's name in ours.
+const NEW: &str = "new";
+const JUDGE: &str = "judge";
+const OBJECTS: &str = "GIT_OBJECT_DIRECTORY";
+const ALTERNATES: &str = "GIT_ALTERNATE_OBJECT_DIRECTORIES";
+
 pub struct Bare {
+    /// New objects go to a directory of their own, so that they can be told from all others.
     git: Git,
     /// Deleted with this.
     dir: TempDir,
@@ -57,7 +69,7 @@ impl Bare {
         ] {
             env.insert(name.to_owned(), value);
         }
-        let git = Git { dir: dir.path().to_owned(), env, limit: LIMIT };
+        let mut git = Git { dir: dir.path().to_owned(), env, limit: LIMIT };
         git.run(&["init", "--quiet", "--bare", "--template="]).await?;
         fs::create_dir_all(git_dir.join("info")).map_err(failed)?;
         fs::write(git_dir.join("config"), [OWN_CONFIG, CONFIG].concat()).map_err(failed)?;
@@ -68,11 +80,60 @@ impl Bare {
             fs::create_dir_all(git_dir.join("objects/info")).map_err(failed)?;
             fs::write(git_dir.join("objects/info/alternates"), alternate(&plain)).map_err(failed)?;
         }
+        let new = dir.path().join(NEW);
+        fs::create_dir_all(&new).map_err(failed)?;
+        git.env.insert(OBJECTS.to_owned(), path(&new));
+        let there = quoted(git_dir.join("objects").as_os_str().as_bytes());
+        git.env.insert(ALTERNATES.to_owned(), String::from_utf8_lossy(&there).into_owned());
+        git.bytes(&["init", "--quiet", "--bare", "--template=", &path(&dir.path().join(JUDGE))]).await?;
         Ok(Self { git, dir })
     }
 
     pub fn git(&self) -> &Git {
         &self.git
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn new_objects(&self) -> PathBuf {
+        self.dir.path().join(NEW)
+    }
+
+    /// Git that sees the objects in one directory alone, and has the mirror's opinion of what is harmless.
+    pub fn judge(&self, objects: &Path) -> Git {
+        let mut git = self.git.clone();
+        git.env.remove(ALTERNATES);
+        git.env.insert(OBJECTS.to_owned(), objects.display().to_string());
+        git.env.insert("GIT_DIR".to_owned(), self.dir.path().join(JUDGE).display().to_string());
+        git.env.insert("GIT_CONFIG_COUNT".to_owned(), SLIPS.len().to_string());
+        for (n, slip) in SLIPS.iter().enumerate() {
+            git.env.insert(format!("GIT_CONFIG_KEY_{n}"), format!("fsck.{slip}"));
+            git.env.insert(format!("GIT_CONFIG_VALUE_{n}"), "ignore".to_owned());
+        }
+        git
+    }
+
+    /// A judge of objects that are made for it.
+    pub fn singles(&self) -> Result<Git, Error> {
+        let objects = self.dir.path().join("singles");
+        // What an earlier round has made is judged already.
+        let _ = fs::remove_dir_all(&objects);
+        self.make_dir(&objects)?;
+        Ok(self.judge(&objects))
+    }
+
+    /// A directory of objects for commits that are only here, and how the pack in it begins.
+    pub fn history(&self) -> Result<(PathBuf, PathBuf), Error> {
+        let objects = self.dir.path().join("history");
+        let packs = objects.join("pack");
+        self.make_dir(&packs)?;
+        Ok((objects, packs.join("pack")))
+    }
+
+    fn make_dir(&self, dir: &Path) -> Result<(), Error> {
+        fs::create_dir_all(dir).map_err(|source| Error::Scratch { path: dir.to_owned(), source })
     }
 
     /// Git that looks at the work tree, with an index of its own.
@@ -85,7 +146,7 @@ impl Bare {
 
     /// All refs that the mirror has, by name.
     pub async fn tips_at(&self, url: &str) -> Result<BTreeMap<String, String>, Error> {
-        let text = self.git.text(&["ls-remote", "--quiet", "--refs", url]).await?;
+        let text = self.git.text(&["ls-remote", "--quiet", "--refs", url]).await.map_err(Error::Door)?;
         let tip = |line: &str| line.split_once('\t').map(|(tip, name)| (name.to_owned(), tip.to_owned()));
         Ok(text.lines().filter_map(tip).collect())
     }
@@ -95,7 +156,10 @@ impl Bare {
         if let Some(found) = self.commit(base).await? {
             return Ok(Some(found));
         }
-        self.git.run(&["fetch", "--quiet", "--no-tags", url, "+refs/heads/*:refs/omoi/*"]).await?;
+        let mut git = self.git.clone();
+        git.env.remove(OBJECTS);
+        git.env.remove(ALTERNATES);
+        git.run(&["fetch", "--quiet", "--no-tags", url, "+refs/heads/*:refs/omoi/*"]).await?;
         self.commit(base).await
     }
 
@@ -122,29 +186,6 @@ impl Bare {
             present.extend(self.commit(commit).await?);
         }
         Ok(present)
-    }
-
-    /// The sizes of those of `blobs` that are here.
-    pub async fn sizes(&self, blobs: &BTreeSet<&str>) -> Result<BTreeMap<String, u64>, Error> {
-        let feed = async |feed: &mut Feed| {
-            for blob in blobs {
-                feed.write_all(format!("{blob}\n").as_bytes()).await?;
-            }
-            Ok(())
-        };
-        let args = ["cat-file", "--buffer", "--batch-check=%(objectname) %(objecttype) %(objectsize)"];
-        let said = match self.git.feed(&args, feed).await {
-            Ok(said) => said,
-            // One that is broken ends the answer for all.
-            Err(git::Error::Failed { .. }) => return Ok(BTreeMap::new()),
-            Err(error) => return Err(error.into()),
-        };
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let size = |line: &str| {
-            let (id, rest) = line.split_once(' ')?;
-            Some((id.to_owned(), rest.strip_prefix("blob ")?.parse().ok()?))
-        };
-        Ok(said.lines().filter_map(size).collect())
     }
 
     /// Whether the commit is here with everything that it is made of, up to commits that are `known`.
@@ -177,7 +218,12 @@ impl Bare {
 
     /// Whatever was kept under this name before is less than what is here now.
     pub async fn push(&self, url: &str, commit: &str, name: &str) -> Result<(), Error> {
-        Ok(self.git.run(&["push", "--quiet", "--no-verify", url, &format!("+{commit}:{name}")]).await?)
+        match self.git.run(&["push", "--quiet", "--no-verify", url, &format!("+{commit}:{name}")]).await {
+            Ok(()) => Ok(()),
+            // The mirror was heard, and does not take it.
+            Err(refused @ git::Error::Failed { code: Some(1), .. }) => Err(Error::Refused(refused)),
+            Err(broken) => Err(Error::Door(broken)),
+        }
     }
 
     async fn commit(&self, name: &str) -> Result<Option<String>, Error> {

@@ -1,106 +1,121 @@
-//! The commit, written as a stream that `git fast-import` reads: files as we read them, into one pack.
+//! The contents of files, written as a stream that `git fast-import` reads: bytes as we read them, into one pack.
 
 use std::{
-    ffi::OsStr,
-    fs::{File, OpenOptions},
+    collections::BTreeMap,
+    fs,
     io::{self, Read},
-    os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
-    path::Path,
+    time::Instant,
 };
 
-use rustix::fs::OFlags;
 use tokio::io::AsyncWriteExt;
 
 use super::{
     Error,
     bare::Bare,
-    tree::{self, Files, Kind, show},
+    left::{Losses, show},
+    root::Root,
+    tree::{Changed, SYMLINK},
 };
-use crate::{git::Feed, report::now};
+use crate::git::Feed;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-pub struct Import<'a> {
-    pub name: &'a str,
-    pub parent: Option<&'a str>,
-    /// Tips of other branches, which become reachable with it.
-    pub others: &'a [String],
+/// Reads files and links into the repository; gives the id of each content by its place among `files`. A file without one is
+/// among the losses.
+pub async fn contents(
+    bare: &Bare,
+    root: &mut Root,
+    files: &[&Changed],
+    deadline: Instant,
+    losses: &mut Losses,
+) -> Result<BTreeMap<usize, String>, Error> {
+    if files.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let marks = bare.dir().join("marks");
+    let export = format!("--export-marks={}", marks.display());
+    let feed = async |feed: &mut Feed| {
+        for (n, one) in files.iter().enumerate() {
+            if Instant::now() > deadline {
+                losses.add(&one.path, one.bytes, "there was no time left to read it");
+            } else {
+                let mark = n + 1;
+                content(feed, root, one, mark, losses).await?;
+            }
+        }
+        feed.write_all(b"done\n").await
+    };
+    bare.git().feed(&["fast-import", "--quiet", "--force", "--done", &export], feed).await?;
+    let failed = |source| Error::Scratch { path: marks.clone(), source };
+    let text = fs::read_to_string(&marks).map_err(failed)?;
+    let mark = |line: &str| {
+        let (mark, id) = line.strip_prefix(':')?.split_once(' ')?;
+        Some((mark.parse::<usize>().ok()?.checked_sub(1)?, id.to_owned()))
+    };
+    Ok(text.lines().filter_map(mark).collect())
 }
 
-impl Import<'_> {
-    /// The new commit.
-    pub async fn run(
-        &self,
-        bare: &Bare,
-        workspace: &Path,
-        files: &Files,
-        notes: &mut Vec<String>,
-    ) -> Result<String, Error> {
-        let feed = async |feed: &mut Feed| {
-            self.head(feed).await?;
-            for (path, kind) in files {
-                let mode = kind.mode();
-                match kind {
-                    Kind::File { known: Some(id), .. }
-                    | Kind::Symlink { known: Some(id) }
-                    | Kind::Gitlink { commit: id } => {
-                        feed.write_all(format!("M {mode} {id} ").as_bytes()).await?;
-                        feed.write_all(&[quoted(path), b"\n".to_vec()].concat()).await?;
-                    }
-                    Kind::File { known: None, .. } => file(feed, workspace, path, mode, notes).await?,
-                    Kind::Symlink { known: None } => link(feed, workspace, path, notes).await?,
-                }
+async fn content(
+    feed: &mut Feed,
+    root: &mut Root,
+    of: &Changed,
+    mark: usize,
+    losses: &mut Losses,
+) -> io::Result<()> {
+    let head = |length: u64| format!("blob\nmark :{mark}\ndata {length}\n");
+    if of.mode == SYMLINK {
+        return match root.link(&of.path) {
+            Ok(target) => {
+                feed.write_all(head(target.len() as u64).as_bytes()).await?;
+                feed.write_all(&[&target[..], b"\n"].concat()).await
             }
-            feed.write_all(b"done\n").await
+            Err(error) => {
+                losses.add(&of.path, 0, format!("the link cannot be read: {error}"));
+                Ok(())
+            }
         };
-        bare.git().feed(&["fast-import", "--quiet", "--force", "--done", "--date-format=raw"], feed).await?;
-        Ok(bare.git().text(&["rev-parse", "--verify", self.name]).await?)
     }
-
-    async fn head(&self, feed: &mut Feed) -> io::Result<()> {
-        let message = "Keep what was left in the workspace\n";
-        let mut head = format!(
-            "commit {}\ncommitter Omoi <sandbox@omoi.invalid> {} +0000\ndata {}\n{message}",
-            self.name,
-            now().as_second(),
-            message.len(),
-        );
-        if let Some(parent) = self.parent {
-            head += &format!("from {parent}\n");
+    match root.file(&of.path) {
+        // What has grown meanwhile could be too large by now.
+        Ok((mut file, length)) => {
+            let length = length.min(of.bytes);
+            feed.write_all(head(length).as_bytes()).await?;
+            file_content(feed, &mut file, &of.path, length, losses).await
         }
-        for other in self.others {
-            head += &format!("merge {other}\n");
+        Err(error) => {
+            losses.add(&of.path, of.bytes, format!("it cannot be read: {error}"));
+            Ok(())
         }
-        head += "deleteall\n";
-        feed.write_all(head.as_bytes()).await
     }
 }
 
 /// Exactly as many bytes as announced, even if somebody cuts the file meanwhile.
-async fn file(
+async fn file_content(
     feed: &mut Feed,
-    workspace: &Path,
+    file: &mut fs::File,
     path: &[u8],
-    mode: &str,
-    notes: &mut Vec<String>,
+    length: u64,
+    losses: &mut Losses,
 ) -> io::Result<()> {
-    let (mut file, length) = match open(&workspace.join(OsStr::from_bytes(path))) {
-        Ok(opened) => opened,
-        Err(error) => {
-            notes.push(format!("{} is not kept: {error}", show(path)));
-            return Ok(());
-        }
-    };
-    entry(feed, mode, path, length).await?;
     let (mut buffer, mut left) = (vec![0; CHUNK_BYTES], length);
+    let mut is_broken = false;
     while left > 0 {
         let want = CHUNK_BYTES.min(usize::try_from(left).unwrap_or(CHUNK_BYTES));
-        let count = match file.read(&mut buffer[..want]) {
+        let read = if is_broken { Ok(0) } else { file.read(&mut buffer[..want]) };
+        let count = match read {
             Ok(count @ 1..) => count,
             broken => {
-                let why =
-                    broken.err().map_or_else(|| "it became shorter".to_owned(), |error| error.to_string());
-                notes.push(format!("{} is not kept whole: {why}; the rest is zeros", show(path)));
+                if !is_broken {
+                    let why = broken
+                        .err()
+                        .map_or_else(|| "it became shorter".to_owned(), |error| error.to_string());
+                    losses.add(
+                        path,
+                        left,
+                        format!("{} is kept in part: {why}; the rest is zeros", show(path)),
+                    );
+                }
+                is_broken = true;
                 buffer.fill(0);
                 want
             }
@@ -109,34 +124,6 @@ async fn file(
         left -= count as u64;
     }
     feed.write_all(b"\n").await
-}
-
-async fn link(feed: &mut Feed, workspace: &Path, path: &[u8], notes: &mut Vec<String>) -> io::Result<()> {
-    match std::fs::read_link(workspace.join(OsStr::from_bytes(path))) {
-        Ok(target) => {
-            let target = target.as_os_str().as_bytes();
-            entry(feed, tree::MODE_SYMLINK, path, target.len() as u64).await?;
-            feed.write_all(&[target, b"\n"].concat()).await
-        }
-        Err(error) => {
-            notes.push(format!("{} is not kept: {error}", show(path)));
-            Ok(())
-        }
-    }
-}
-
-async fn entry(feed: &mut Feed, mode: &str, path: &[u8], length: u64) -> io::Result<()> {
-    feed.write_all(format!("M {mode} inline ").as_bytes()).await?;
-    feed.write_all(&quoted(path)).await?;
-    feed.write_all(format!("\ndata {length}\n").as_bytes()).await
-}
-
-/// An ordinary file, through no link, and its length.
-pub fn open(path: &Path) -> io::Result<(File, u64)> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let meta = file.metadata()?;
-    if meta.is_file() { Ok((file, meta.len())) } else { Err(io::Error::other("it is no ordinary file")) }
 }
 
 /// As Git quotes a path that may hold anything.

@@ -4,212 +4,191 @@
 use std::{
     collections::{BTreeMap, HashSet},
     ffi::OsStr,
-    fs, io,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    fs,
+    os::unix::ffi::OsStrExt,
     path::Path,
+    time::Instant,
 };
 
+use rustix::fs::Mode;
 use tokio::io::AsyncWriteExt;
 
-use super::{Error, bare::Bare, blob};
+use super::{
+    Error,
+    bare::Bare,
+    commit::{Entry, GITLINK},
+    import::quoted,
+    left::{Losses, Notes, show},
+    root::Root,
+    walk::{Found, Item, What},
+};
 use crate::git::{self, Git, is_real_dir};
 
-/// More than any work tree has; beyond it somebody fills the disk with names.
-const FILES_MAX: usize = 2_000_000;
-const MODE_FILE: &str = "100644";
-const MODE_PROGRAM: &str = "100755";
-pub const MODE_SYMLINK: &str = "120000";
-const MODE_GITLINK: &str = "160000";
-
-/// What stands under a path. Paths are relative to the workspace, in bytes as they are.
+/// A file or a link whose content may not be in the repository yet. Paths are relative to the workspace, in bytes as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    File {
-        executable: bool,
-        /// The blob that Git has of it already.
-        known: Option<String>,
-    },
-    Symlink {
-        /// The blob that Git has of its target already.
-        known: Option<String>,
-    },
-    /// A commit of another repository, whose files are not here.
-    Gitlink { commit: String },
+pub struct Changed {
+    pub path: Vec<u8>,
+    /// As Git writes it: of a file, or of a link.
+    pub mode: &'static str,
+    pub bytes: u64,
 }
 
-impl Kind {
-    /// As a tree of Git has it.
-    pub fn mode(&self) -> &'static str {
-        match self {
-            Self::File { executable: true, .. } => MODE_PROGRAM,
-            Self::File { executable: false, .. } => MODE_FILE,
-            Self::Symlink { .. } => MODE_SYMLINK,
-            Self::Gitlink { .. } => MODE_GITLINK,
-        }
-    }
-
-    /// Whether it is what a tree has under this mode and id.
-    fn is(&self, mode: &str, id: &str) -> bool {
-        let known = match self {
-            Self::File { known, .. } | Self::Symlink { known } => known.as_deref(),
-            Self::Gitlink { commit } => Some(commit.as_str()),
-        };
-        self.mode() == mode && known == Some(id)
-    }
-}
-
-pub type Files = BTreeMap<Vec<u8>, Kind>;
-
-/// What a workspace holds.
-pub struct Listed {
-    pub files: Files,
-    /// Whether it is exactly what the parent holds.
-    pub is_parent: bool,
+#[derive(Debug, Default)]
+pub struct Tree {
+    /// As it is in the commit that the work goes on from.
+    pub before: BTreeMap<Vec<u8>, Entry>,
+    /// What stays as it was.
+    pub same: BTreeMap<Vec<u8>, Entry>,
+    pub changed: Vec<Changed>,
 }
 
 pub async fn list(
     bare: &Bare,
     workspace: &Path,
+    root: &mut Root,
     parent: Option<&str>,
-    notes: &mut Vec<String>,
-) -> Result<Listed, Error> {
+    deadline: Instant,
+    (notes, losses): (&mut Notes, &mut Losses),
+) -> Result<Tree, Error> {
     let git = bare.looking_at(workspace);
     if let Some(parent) = parent {
         git.run(&["read-tree", parent]).await?;
     }
     let tracked = git.bytes(&["ls-files", "-z", "--stage"]).await?;
-    let tracked: Vec<_> = parts(&tracked).filter_map(staged).collect();
-    let blobs = tracked.iter().filter(|(mode, ..)| *mode != MODE_GITLINK).map(|(_, id, _)| *id).collect();
-    let sizes = bare.sizes(&blobs).await?;
-    let mut files = Files::new();
-    for &(mode, id, path) in &tracked {
-        if mode != MODE_GITLINK {
-            add(workspace, path, &mut files, notes);
-            // Only what is listed is read: it lies behind no link.
-            if let (Some(size), Some(Kind::File { known, .. } | Kind::Symlink { known })) =
-                (sizes.get(id), files.get_mut(path))
-            {
-                *known = blob::holds(workspace, path, id, *size).then(|| id.to_owned());
+    let mut tree = Tree { before: parts(&tracked).filter_map(staged).collect(), ..Tree::default() };
+    let found = Found::walk(root, deadline, notes);
+    let ignored = ignored(&git, &found.items).await?;
+    for Item { path, asked, what } in found.items {
+        if !tree.before.contains_key(&path) && ignored.contains(&path[..asked]) {
+            continue;
+        }
+        match what {
+            What::File { bytes, mode } => match root.make_readable(&path, mode) {
+                Ok(()) => tree.changed.push(Changed { path, mode: mode_of(mode), bytes }),
+                Err(error) => {
+                    losses.add(&path, bytes, format!("it cannot be made readable: {error}"));
+                    tree.stays(&path);
+                }
+            },
+            What::Symlink => tree.changed.push(Changed { path, mode: SYMLINK, bytes: 0 }),
+            What::Unread { why } => {
+                losses.add(&[&path[..], b"/"].concat(), 0, format!("the directory cannot be read: {why}"));
+                tree.stays_below(&path);
             }
-        } else if !has_entries(&workspace.join(OsStr::from_bytes(path))) {
-            files.insert(path.to_owned(), Kind::Gitlink { commit: id.to_owned() });
         }
     }
-    let found = Found::walk(workspace, notes);
-    let ignored = if found.odd_ignore_file {
-        notes.push("a .gitignore is no file; what is ignored is kept as well".to_owned());
-        Vec::new()
-    } else {
-        ignored(&git, &found.paths).await?
-    };
-    let ignored: HashSet<&[u8]> = parts(&ignored).collect();
-    for path in found.paths.iter().filter(|path| !ignored.contains(path.as_slice())) {
-        if !files.contains_key(path) {
-            add(workspace, path, &mut files, notes);
-        }
+    let links: Vec<_> =
+        tree.before.iter().filter(|(_, entry)| entry.mode == GITLINK).map(|(path, _)| path.clone()).collect();
+    for path in links.into_iter().filter(|path| !has_entries(&workspace.join(OsStr::from_bytes(path)))) {
+        tree.stays(&path);
     }
+    tree.changed.sort_by(|one, other| one.path.cmp(&other.path));
     for dir in found.repositories {
         let below = [&dir[..], b"/"].concat();
-        if files.range(below.clone()..).next().is_some_and(|(path, _)| path.starts_with(&below)) {
+        let first = tree.changed.partition_point(|file| file.path < below);
+        if tree.changed.get(first).is_some_and(|file| file.path.starts_with(&below)) {
             notes.push(format!(
                 "{} is a repository of its own; its files are kept as plain files",
                 show(&dir)
             ));
         }
     }
-    let is_same =
-        |&(mode, id, path): &(&str, &str, &[u8])| files.get(path).is_some_and(|kind| kind.is(mode, id));
-    let is_parent = parent.is_some() && files.len() == tracked.len() && tracked.iter().all(is_same);
-    Ok(Listed { files, is_parent })
+    same(bare, &git, &mut tree).await?;
+    Ok(tree)
 }
 
-fn parts(output: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub const SYMLINK: &str = "120000";
+
+fn mode_of(mode: Mode) -> &'static str {
+    if mode.contains(Mode::XUSR) { "100755" } else { "100644" }
+}
+
+impl Tree {
+    /// What cannot be read stays as it was before, so that it does not look as if it were deleted.
+    pub fn stays(&mut self, path: &[u8]) {
+        if let Some(entry) = self.before.get(path) {
+            self.same.insert(path.to_owned(), entry.clone());
+        }
+    }
+
+    fn stays_below(&mut self, dir: &[u8]) {
+        let below = if dir.is_empty() { Vec::new() } else { [dir, b"/"].concat() };
+        let inside = self.before.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
+        self.same.extend(inside.map(|(path, entry)| (path.clone(), entry.clone())));
+    }
+}
+
+/// Finds the files whose content the repository has under the same path, so that they are not read into it again.
+async fn same(bare: &Bare, git: &Git, tree: &mut Tree) -> Result<(), Error> {
+    let tracked = |file: &Changed| tree.before.get(&file.path).filter(|_| file.mode != SYMLINK);
+    let ids: Vec<&str> = tree.changed.iter().filter_map(|file| Some(tracked(file)?.id.as_str())).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let feed = async |feed: &mut git::Feed| {
+        for id in &ids {
+            feed.write_all(format!("{id}\n").as_bytes()).await?;
+        }
+        Ok(())
+    };
+    let sizes = bare.git().feed(&["cat-file", "--batch-check=%(objectname) %(objectsize)"], feed).await?;
+    let sizes = String::from_utf8_lossy(&sizes).into_owned();
+    let sizes: BTreeMap<&str, u64> = sizes
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(id, size)| Some((id, size.parse().ok()?)))
+        .collect();
+    let alike: Vec<usize> = (0..tree.changed.len())
+        .filter(|n| {
+            let file = &tree.changed[*n];
+            tracked(file).is_some_and(|before| sizes.get(before.id.as_str()) == Some(&file.bytes))
+        })
+        .collect();
+    let feed = async |feed: &mut git::Feed| {
+        for n in &alike {
+            feed.write_all(&[quoted(&tree.changed[*n].path), b"\n".to_vec()].concat()).await?;
+        }
+        Ok(())
+    };
+    let hashes = match git.feed(&["hash-object", "--no-filters", "--stdin-paths"], feed).await {
+        Ok(hashes) => String::from_utf8_lossy(&hashes).into_owned(),
+        // One that cannot be read ends the answer for all; each is then read by us.
+        Err(git::Error::Failed { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let mut is_same = vec![false; tree.changed.len()];
+    for (n, id) in alike.into_iter().zip(hashes.lines()) {
+        let file = &tree.changed[n];
+        if tree.before.get(&file.path).is_some_and(|before| before.id == id) {
+            let entry = Entry { mode: file.mode.to_owned(), id: id.to_owned() };
+            tree.same.insert(file.path.clone(), entry);
+            is_same[n] = true;
+        }
+    }
+    let mut n = 0..;
+    tree.changed.retain(|_| !n.next().is_some_and(|n| is_same[n]));
+    Ok(())
+}
+
+pub fn parts(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output.split(|byte| *byte == 0).filter(|part| !part.is_empty())
 }
 
 /// `MODE ID STAGE\tPATH`
-fn staged(entry: &[u8]) -> Option<(&str, &str, &[u8])> {
+fn staged(entry: &[u8]) -> Option<(Vec<u8>, Entry)> {
     let tab = entry.iter().position(|byte| *byte == b'\t')?;
     let mut fields = std::str::from_utf8(&entry[..tab]).ok()?.split(' ');
-    Some((fields.next()?, fields.next()?, &entry[tab + 1..]))
+    let (mode, id) = (fields.next()?.to_owned(), fields.next()?.to_owned());
+    Some((entry[tab + 1..].to_owned(), Entry { mode, id }))
 }
 
-/// A path that is not there any more was deleted, and is left out.
-fn add(workspace: &Path, path: &[u8], files: &mut Files, notes: &mut Vec<String>) {
-    if path.split(|byte| *byte == b'/').any(is_git_name) {
-        notes.push(format!("{} is not kept: Git allows no such name", show(path)));
-        return;
-    }
-    let Ok(meta) = workspace.join(OsStr::from_bytes(path)).symlink_metadata() else { return };
-    // What lies behind a link is not in the workspace.
-    let mut above = Path::new(OsStr::from_bytes(path)).ancestors().skip(1);
-    if above.any(|dir| !is_real_dir(&workspace.join(dir))) {
-        return;
-    }
-    if files.len() >= FILES_MAX {
-        notes.push(format!("{} is not kept: there are too many files", show(path)));
-    } else if meta.is_file() {
-        let executable = meta.permissions().mode() & 0o100 != 0;
-        files.insert(path.to_owned(), Kind::File { executable, known: None });
-    } else if meta.is_symlink() {
-        files.insert(path.to_owned(), Kind::Symlink { known: None });
-    } else if !meta.is_dir() {
-        notes.push(format!("{} is not kept: it is neither a file nor a link", show(path)));
-    }
-}
-
-/// What lies in the workspace. Git is not asked: on its own way through a work tree it opens what it takes for
-/// another repository, and a pipe in there would hold it for ever.
-#[derive(Debug, Default)]
-struct Found {
-    /// All that is no directory, except what belongs to Git.
-    paths: Vec<Vec<u8>>,
-    /// Directories that are repositories, or look like one.
-    repositories: Vec<Vec<u8>>,
-    odd_ignore_file: bool,
-}
-
-impl Found {
-    fn walk(workspace: &Path, notes: &mut Vec<String>) -> Self {
-        let (mut found, mut dirs) = (Self::default(), vec![Vec::new()]);
-        while let Some(dir) = dirs.pop() {
-            if let Err(error) = found.look_into(workspace, &dir, &mut dirs) {
-                notes.push(format!("{}/ is not kept whole: {error}", show(&dir)));
-            }
-        }
-        found
-    }
-
-    fn look_into(&mut self, workspace: &Path, dir: &[u8], dirs: &mut Vec<Vec<u8>>) -> io::Result<()> {
-        for entry in fs::read_dir(workspace.join(OsStr::from_bytes(dir)))? {
-            let entry = entry?;
-            let (name, kind) = (entry.file_name(), entry.file_type()?);
-            if name == ".git" {
-                if !dir.is_empty() {
-                    self.repositories.push(dir.to_owned());
-                }
-                continue;
-            }
-            if self.paths.len() + dirs.len() >= FILES_MAX {
-                return Err(io::Error::other("there are too many files"));
-            }
-            // A link under this name is not followed by Git either.
-            self.odd_ignore_file |= name == ".gitignore" && !kind.is_file() && !kind.is_symlink();
-            let path = if dir.is_empty() {
-                name.as_bytes().to_owned()
-            } else {
-                [dir, b"/", name.as_bytes()].concat()
-            };
-            if kind.is_dir() { dirs.push(path) } else { self.paths.push(path) }
-        }
-        Ok(())
-    }
-}
-
-/// Those of `paths` that are ignored, each closed by a zero.
-async fn ignored(git: &Git, paths: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
+/// What of the paths that are asked about is ignored.
+async fn ignored(git: &Git, items: &[Item]) -> Result<HashSet<Vec<u8>>, Error> {
+    let mut asked: Vec<&[u8]> = items.iter().map(|item| &item.path[..item.asked]).collect();
+    asked.retain(|path| !path.is_empty());
+    asked.dedup();
     let feed = async |feed: &mut git::Feed| {
-        for path in paths {
+        for path in &asked {
             feed.write_all(path).await?;
             feed.write_all(b"\0").await?;
         }
@@ -217,20 +196,11 @@ async fn ignored(git: &Git, paths: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
     };
     match git.feed(&["check-ignore", "-z", "--no-index", "--stdin"], feed).await {
         // None of them is.
-        Err(git::Error::Failed { code: Some(1), .. }) => Ok(Vec::new()),
-        ignored => Ok(ignored?),
+        Err(git::Error::Failed { code: Some(1), .. }) => Ok(HashSet::new()),
+        ignored => Ok(parts(&ignored?).map(<[u8]>::to_owned).collect()),
     }
-}
-
-/// In the spellings that other file systems take for it as well: a mirror may refuse them all.
-fn is_git_name(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b".git") || name.eq_ignore_ascii_case(b"git~1")
 }
 
 fn has_entries(dir: &Path) -> bool {
     is_real_dir(dir) && fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some())
-}
-
-pub fn show(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).into_owned()
 }

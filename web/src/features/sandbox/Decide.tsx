@@ -58,19 +58,26 @@ function Rescue({ sandbox, onClose }: Props) {
 
 function Discard({ sandbox, onClose }: Props) {
   const discard = useDecision(sandbox, sandboxDiscard, onClose)
-  const { rescue, branch_name, base_commit } = sandbox
+  const { rescue, kept, branch_name, base_commit } = sandbox
   return (
     <Confirm title="Discard the work for good?" action="Discard" isBusy={discard.isPending} error={discard.error} onConfirm={() => discard.mutate()} onClose={onClose}>
-      <p>
-        The disk of this sandbox is removed{rescue?.disk_bytes ? ` (${bytes(rescue.disk_bytes)})` : ''}. Everything that was not pushed to{' '}
-        {branch_name ? <code className="untrusted font-mono">{nameOf(branch_name)}</code> : 'its branch'} is lost
-        {base_commit && (
-          <>
-            : commits and changed files since <code className="untrusted font-mono">{nameOf(base_commit.slice(0, 12))}</code>
-          </>
-        )}
-        .
-      </p>
+      <p>The disk of this sandbox is removed{rescue?.disk_bytes ? ` (${bytes(rescue.disk_bytes)})` : ''}.</p>
+      {kept ? (
+        <p>
+          {kept.left_out_files === 1 ? 'One file is lost' : `${kept.left_out_files ?? 0} files are lost`} for good; everything else is kept on{' '}
+          <code className="untrusted font-mono">{nameOf(kept.ref ?? 'its branch')}</code>.
+        </p>
+      ) : (
+        <p>
+          Everything that was not pushed to {branch_name ? <code className="untrusted font-mono">{nameOf(branch_name)}</code> : 'its branch'} is lost
+          {base_commit && (
+            <>
+              : commits and changed files since <code className="untrusted font-mono">{nameOf(base_commit.slice(0, 12))}</code>
+            </>
+          )}
+          .
+        </p>
+      )}
       <p className="untrusted">It could not be kept: {plain(rescue?.error ?? '')}</p>
     </Confirm>
   )

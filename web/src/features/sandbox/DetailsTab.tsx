@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react'
 import type { Sandbox, Task } from '../../api/types'
 import { array, text } from '../../live/fields'
+import { bytes } from '../../ui/figures'
 import { nameOf, oneLine, plain } from '../../ui/plain'
 import { whole } from '../../ui/time'
 
@@ -33,6 +34,7 @@ export function DetailsTab({ sandbox, task }: { sandbox: Sandbox | undefined; ta
           <Line name="branch">{sandbox.branch_name && nameOf(sandbox.branch_name)}</Line>
           <Line name="started from">{sandbox.base_commit && nameOf(sandbox.base_commit)}</Line>
           <Line name="kept">{keptWords(sandbox)}</Line>
+          <Line name="set aside">{asideWords(sandbox)}</Line>
           <Line name="ordered">{time(sandbox.created_at)}</Line>
           <Line name="started">{time(sandbox.started_at)}</Line>
           <Line name="ended">{time(sandbox.ended_at)}</Line>
@@ -41,6 +43,7 @@ export function DetailsTab({ sandbox, task }: { sandbox: Sandbox | undefined; ta
           <Line name="not kept">{sandbox.rescue && `${plain(sandbox.rescue.error)} (${sandbox.rescue.tries} tries)`}</Line>
         </Part>
       )}
+      {sandbox?.kept && <LeftOut kept={sandbox.kept} />}
       {layers.length > 0 && (
         <Part title="Isolation">
           {layers.map((layer) => {
@@ -60,7 +63,55 @@ export function DetailsTab({ sandbox, task }: { sandbox: Sandbox | undefined; ta
 function keptWords({ kept }: Sandbox): string | undefined {
   if (!kept) return undefined
   if (!kept.kept) return 'nothing beyond what it started from'
-  return [kept.ref && nameOf(kept.ref), kept.commit?.slice(0, 12), `${kept.files} ${kept.files === 1 ? 'file' : 'files'}`].filter(Boolean).join(' · ')
+  return [kept.ref && nameOf(kept.ref), kept.commit?.slice(0, 12), count(kept.files)].filter(Boolean).join(' · ')
+}
+
+function asideWords({ kept }: Sandbox): string | undefined {
+  const aside = kept?.set_aside
+  if (!aside) return undefined
+  return `${count(aside.files)} whose names Git does not take: ${nameOf(aside.ref)} at ${aside.commit.slice(0, 12)}; its INDEX says where each was`
+}
+
+function count(files: number): string {
+  return `${files} ${files === 1 ? 'file' : 'files'}`
+}
+
+/** What could not be kept, with the reason, and what else there is to say about the rest. */
+function LeftOut({ kept }: { kept: NonNullable<Sandbox['kept']> }) {
+  const { set_aside, left_out = [], left_out_files = 0, left_out_bytes = 0, notes = [] } = kept
+  const beyond = left_out_files - left_out.length
+  return (
+    <>
+      {set_aside && (
+        <Part title="Set aside under numbers">
+          {set_aside.listed?.map((one) => (
+            <Line key={one.file} name={one.file}>
+              {`${nameOf(one.path)}: ${plain(one.reason)}`}
+            </Line>
+          ))}
+        </Part>
+      )}
+      {left_out_files > 0 && (
+        <Part title={`Left out: ${count(left_out_files)}, ${bytes(left_out_bytes)}`}>
+          {left_out.map((left) => (
+            <Line key={left.path} name={bytes(left.bytes)}>
+              {`${nameOf(left.path)}: ${plain(left.reason)}`}
+            </Line>
+          ))}
+          {beyond > 0 && <Line name="and more">{`${count(beyond)} not listed`}</Line>}
+        </Part>
+      )}
+      {notes.length > 0 && (
+        <Part title="Notes on what was kept">
+          {notes.map((note, n) => (
+            <Line key={note} name={`${n + 1}`}>
+              {plain(note)}
+            </Line>
+          ))}
+        </Part>
+      )}
+    </>
+  )
 }
 
 function time(at: string | null | undefined): string | undefined {

@@ -67,8 +67,9 @@ function proofOf(task: Task | undefined): string | undefined {
 }
 
 function keptWords({ kept, place, rescue }: Sandbox): string {
-  if (rescue && (place === 'discarded' || place === 'gone')) return `Its work could not be kept and was discarded: ${rescue.error}`
-  if (rescue && place === 'unkept') return `Its work could not be kept, and nothing is deleted until you decide: ${rescue.error}`
+  const what = kept ? 'A part of its work' : 'Its work'
+  if (rescue && (place === 'discarded' || place === 'gone')) return `${what} could not be kept and was discarded: ${rescue.error}`
+  if (rescue && place === 'unkept') return `${what} could not be kept, and nothing is deleted until you decide: ${rescue.error}`
   if (rescue) return `Its work is not kept yet, and it is tried again: ${rescue.error}`
   if (!kept) return 'What is kept of its work is not known yet.'
   if (!kept.kept) return 'There was no work beyond what it started from.'

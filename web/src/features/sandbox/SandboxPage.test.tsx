@@ -266,6 +266,38 @@ describe('the page of a sandbox', () => {
     await waitFor(() => expect(posted.at(-1)?.[0]).toBe('/sandboxes/sbx-1/discard'))
   })
 
+  test('names what was left out of work that is kept in part, and loses nothing else', async () => {
+    sandbox = {
+      ...sandbox,
+      status: 'failed',
+      place: 'unkept',
+      ended_at: '2026-11-16T09:05:00Z',
+      kept: {
+        kept: true,
+        ref: 'refs/preserved/sbx-1',
+        commit: '0123456789abcdef',
+        files: 2,
+        events: 0,
+        set_aside: { ref: 'refs/set-aside/sbx-1', commit: 'fedcba9876543210', files: 1, listed: [{ file: '000001', path: '.git.', reason: 'hasDotgit' }] },
+        left_out: [{ path: 'big.bin', bytes: 157286400, reason: 'it is larger than a push' }],
+        left_out_files: 2,
+        left_out_bytes: 157286410,
+        notes: ['pipe is not kept: it is neither a file nor a link'],
+      },
+      rescue: { tries: 1, error: '2 files are not kept: big.bin' },
+    }
+    show()
+    expect(await screen.findByText(/A part of its work could not be kept, and nothing is deleted until you decide: 2 files/)).toBeTruthy()
+    await userEvent.click(screen.getByRole('tab', { name: /Details/ }))
+    expect(screen.getByText('Left out: 2 files, 150 MiB')).toBeTruthy()
+    expect(screen.getByText('big.bin: it is larger than a push')).toBeTruthy()
+    expect(screen.getByText('1 file not listed')).toBeTruthy()
+    expect(screen.getByText('.git.: hasDotgit')).toBeTruthy()
+    expect(screen.getByText(/1 file whose names Git does not take: refs\/set-aside\/sbx-1 at fedcba987654/)).toBeTruthy()
+    await userEvent.click(screen.getByRole('button', { name: 'Discard' }))
+    expect(within(await screen.findByRole('dialog')).getByText(/2 files are lost for good; everything else is kept on/)).toBeTruthy()
+  })
+
   test('offers no decision to one who may only look', async () => {
     sandbox = { ...sandbox, status: 'failed', place: 'unkept', ended_at: '2026-11-16T09:05:00Z', kept: null, rescue: { tries: 8, error: 'no' } }
     show('viewer')

@@ -2,7 +2,7 @@
 //! its own branch and to what is kept of it, by the rules of `domain::push`.
 //!
 //! The rules hold three times over. The list of wishes in front of a pack is read and judged here, before Git sees any
-//! of it; Git is then shown no other ref than the two (`receive.hideRefs`), and refuses to touch what it is not shown; and
+//! of it; Git is then shown no other ref than these (`receive.hideRefs`), and refuses to touch what it is not shown; and
 //! our hook (`update.sh`), which runs while what was pushed is still in quarantine, looks once more at the ref and at
 //! what the branch must still hold. Every push is an event of its sandbox, whether it was taken or not.
 

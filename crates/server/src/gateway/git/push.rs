@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     domain::push::{self, Pusher, RefUpdate},
-    git::{self, Call, Failure, Hold, base_ref, bounded, branch_ref, preserved_ref, tail},
+    git::{self, Call, Failure, Hold, base_ref, bounded, branch_ref, preserved_ref, set_aside_ref, tail},
 };
 
 /// A push this many times too large is still heard to its end, so that the client hears why it is refused.
@@ -49,7 +49,9 @@ pub fn call(door: &Door, sandbox: &Sandbox) -> Result<Call, git::Error> {
     let hooks = door.mirrors.hooks()?;
     call = call.config(format!("core.hooksPath={}", hooks.display()));
     call = call.config(format!("receive.maxInputSize={}", door.settings.push_bytes_max));
-    call = call.config(format!("receive.hideRefs=!{}", preserved_ref(&sandbox.id)));
+    for own in [preserved_ref(&sandbox.id), set_aside_ref(&sandbox.id)] {
+        call = call.config(format!("receive.hideRefs=!{own}"));
+    }
     // Shown to one that has ended as well, so that it need not send everything again; the hook knows better.
     if let Some(branch) = &sandbox.branch_name {
         call = call.config(format!("receive.hideRefs=!{}", branch_ref(branch)));
@@ -189,7 +191,9 @@ impl Push<'_> {
 
     async fn call(&self, updates: &[RefUpdate]) -> Result<Call, Refused> {
         let (project, id) = (&self.visit.project.id, &self.sandbox.id);
-        let mut call = call(self.door, self.sandbox)?.env("OMOI_PUSH_PRESERVED", preserved_ref(id));
+        let mut call = call(self.door, self.sandbox)?
+            .env("OMOI_PUSH_PRESERVED", preserved_ref(id))
+            .env("OMOI_PUSH_SET_ASIDE", set_aside_ref(id));
         if let Pusher::Live { branch: Some(branch), .. } = self.pusher() {
             let name = branch_ref(branch);
             let base = self.door.mirrors.ref_tip(project, &base_ref(id)).await?;

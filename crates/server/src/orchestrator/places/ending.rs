@@ -70,7 +70,15 @@ impl Shared {
         Ok(())
     }
 
+    /// Stores what was kept. Where a part could not be, the disk stays until a person decides: another try would end alike.
     async fn keep(&self, row: &Placed, kept: Kept) -> Result<(), Error> {
+        if let Some(loss) = kept.loss() {
+            let left = self.provider.disk_bytes(&row.id).await.unwrap_or(0);
+            self.store.place_kept_in_part(&row.id, kept, &loss, left).await?;
+            Point::Unkept.pass();
+            tell_unkept(row, &loss);
+            return Ok(());
+        }
         let stays = !self.defaults.sandbox.keep_ended.is_zero();
         let left = if stays { self.provider.disk_bytes(&row.id).await? } else { 0 };
         self.store.place_kept(&row.id, kept, left).await?;
@@ -104,13 +112,18 @@ impl Shared {
                 let left = self.provider.disk_bytes(id).await.unwrap_or(0);
                 self.store.place_unkept(id, &error.to_string(), left).await?;
                 Point::Unkept.pass();
-                tracing::error!(
-                    sandbox.id = %id,
-                    "the work of sandbox {id} could not be kept ({error}); decide with `omoi sandbox rescue {id}` or \
-                     `omoi sandbox discard {id}`"
-                );
+                tell_unkept(row, &error.to_string());
                 Ok(())
             }
         }
     }
+}
+
+fn tell_unkept(row: &Placed, why: &str) {
+    let id = &row.id;
+    tracing::error!(
+        sandbox.id = %id,
+        "the work of sandbox {id} could not be kept ({why}); decide with `omoi sandbox rescue {id}` or \
+         `omoi sandbox discard {id}`"
+    );
 }

@@ -23,7 +23,7 @@ use crate::config::Config;
 pub use plan::{API_PORT, PROXY_PORT};
 
 /// What a rescue may say.
-const RESCUE_SAID_MAX: usize = 64 * 1024;
+const RESCUE_SAID_MAX: usize = 256 * 1024;
 /// Files that are looked at for what a sandbox takes of the disk.
 const COUNTED_MAX: usize = 200_000;
 /// What an init may take beyond the grace to kill what is left.

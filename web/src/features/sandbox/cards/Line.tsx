@@ -1,5 +1,5 @@
 import { Circle, CircleCheck, CircleX, Coins, GitCommitHorizontal, HeartPulse, RefreshCw, ShieldBan, SquareCheck, type LucideIcon } from 'lucide-react'
-import { field, flag, number, text } from '../../../live/fields'
+import { array, field, flag, number, text } from '../../../live/fields'
 import type { LogEvent } from '../../../live/log'
 import type { Row } from '../../../live/rows'
 import { bytes, money, tokens } from '../../../ui/figures'
@@ -105,8 +105,19 @@ function sayingOf(event: LogEvent): Said {
         more: of('output_preview'),
       }
     }
+    case 'sandbox.preserved': {
+      const lost = number(data, 'left_out_files') ?? 0
+      const named = array(data, 'left_out').map((left) => `${text(left, 'path') ?? ''}: ${text(left, 'reason') ?? ''}`)
+      return {
+        icon: GitCommitHorizontal,
+        tone: lost > 0 ? 'bad' : 'plain',
+        title: lost > 0 ? 'Work kept in part' : headline(type),
+        words: of('ref_name'),
+        meta: [of('commit')?.slice(0, 12), lost > 0 && `${lost} left out`].filter(Boolean).join(' · '),
+        more: named.length > 0 ? named.join('\n') : undefined,
+      }
+    }
     case 'workspace.pushed':
-    case 'sandbox.preserved':
     case 'git.push':
       return { icon: GitCommitHorizontal, tone: 'plain', title: flag(data, 'accepted') === false ? 'Push refused' : headline(type), words: of('branch_name') ?? of('ref_name') ?? of('ref'), meta: (of('commit') ?? of('new'))?.slice(0, 12) }
     case 'agent.turn_complete':
