@@ -35,10 +35,10 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (24, include_str!("migrations/0024_marks.sql")),
     (25, include_str!("migrations/0025_lookup.sql")),
     (26, include_str!("migrations/0026_rescue.sql")),
-    (28, include_str!("migrations/0028_lease_seconds.sql")),
-    (29, include_str!("migrations/0029_repository_reach.sql")),
-    (31, include_str!("migrations/0031_model_key.sql")),
-    (33, include_str!("migrations/0033_reported_cost.sql")),
+    (27, include_str!("migrations/0027_lease_seconds.sql")),
+    (28, include_str!("migrations/0028_repository_reach.sql")),
+    (29, include_str!("migrations/0029_model_key.sql")),
+    (30, include_str!("migrations/0030_reported_cost.sql")),
 ];
 
 /// Brings the schema up to date; says how many migrations ran.
