@@ -947,7 +947,8 @@ export interface paths {
         put?: never;
         /**
          * Hand in an artefact
-         * @description The body is the file, at most 8 MiB; its `Content-Type` is kept with it. All artefacts of one sandbox may have
+         * @description The body is the file, at most 8 MiB; its `Content-Type` is kept with it. Secrets that the server knows are masked in it,
+         *     and its length stays. All artefacts of one sandbox may have
          *     64 MiB. Handing in the same again is harmless.
          */
         post: operations["sandboxes_hand_in"];
@@ -2053,8 +2054,8 @@ export interface paths {
         };
         /**
          * Follow events on a WebSocket
-         * @description Text frames, one event each. The first is `{"type":"hello","position":N}`, where the stream begins; `{"type":"ping","position":N}`
-         *     says how far it has come. `{"type":"subscribe", …}` changes the filters.
+         * @description Text frames, one event each. `{"type":"ping","position":N}` says how far the stream has come: the first frame is one, and says
+         *     where the stream begins. `{"type":"subscribe", …}` changes the filters.
          */
         get: operations["live_ws_events"];
         put?: never;
@@ -2108,8 +2109,8 @@ export interface paths {
         };
         /**
          * Tell whether requests can be served
-         * @description The database answers, its files are in place, and the disk has room. Otherwise the problem's code names what is missing:
-         *     `database_unavailable`, `database_removed` or `disk_full`.
+         * @description The database answers, its files and the other directories are in place, and the disk has room. Otherwise the problem's
+         *     code names what is missing: `database_unavailable`, `database_removed`, `directory_removed` or `disk_full`.
          */
         get: operations["health_ready"];
         put?: never;
@@ -2277,10 +2278,34 @@ export interface components {
          */
         ArtifactContent: string;
         ArtifactId: string;
+        /** @description A file that is kept under a number. */
+        AsideFile: {
+            /**
+             * @description Its name in the commit.
+             * @default
+             */
+            file: string;
+            /**
+             * @description Where it was in the work tree.
+             * @default
+             */
+            path: string;
+            /**
+             * @description Why it is not kept there.
+             * @default
+             */
+            reason: string;
+        };
         /** @description A sandbox that somebody runs elsewhere joins with this. */
         AttachSandbox: {
             sandbox_id?: components["schemas"]["SandboxId"] | null;
             task_id?: components["schemas"]["TaskId"] | null;
+            /**
+             * Format: int64
+             * @description How long it holds its task after it was last heard of, within `lease.request_min` and `lease.request_max`; absent:
+             *     `lease.duration`. A worker that is silent while a long command runs asks for a longer one.
+             */
+            lease_seconds?: number | null;
             labels?: {
                 [key: string]: string;
             };
@@ -2540,8 +2565,12 @@ export interface components {
             cache_read_tokens: number;
             /** Format: int64 */
             cache_write_tokens: number;
-            /** Format: double */
+            /**
+             * Format: double
+             * @description What the server counted.
+             */
             cost_usd: number;
+            reported_cost?: components["schemas"]["ReportedCost"] | null;
         };
         CoverageCheck: {
             name: string;
@@ -2807,6 +2836,8 @@ export interface components {
             timestamp: string;
             /** @description Why the event changed nothing, when it meant to: the code of the refusal. */
             refused?: string | null;
+            /** @description What became of the task, in words, where the event was refused. */
+            refused_because?: string | null;
         };
         /** @enum {string} */
         EventSource: "agent" | "worker" | "system";
@@ -2846,7 +2877,7 @@ export interface components {
          * @description Why an attempt failed; decides whether and when it is tried again.
          * @enum {string}
          */
-        FailureKind: "agent" | "checks" | "limit" | "lost" | "crashed" | "out_of_memory" | "timed_out" | "spawn" | "unavailable" | "invalid";
+        FailureKind: "agent" | "checks" | "limit" | "lost" | "crashed" | "shut_down" | "out_of_memory" | "timed_out" | "spawn" | "unavailable" | "invalid";
         /** @description The figures of one stretch of time. */
         Figures: {
             /**
@@ -3326,6 +3357,45 @@ export interface components {
              * @default 0
              */
             events: number;
+            /** @default null */
+            set_aside: components["schemas"]["SetAside"] | null;
+            /**
+             * @description What holds data and could not be kept, with the reason: the first fifty.
+             * @default []
+             */
+            left_out: components["schemas"]["LeftOut"][];
+            /**
+             * Format: int64
+             * @description How many files and directories were left out in all.
+             * @default 0
+             */
+            left_out_files: number;
+            /**
+             * Format: int64
+             * @description What these had in all, as far as that is known.
+             * @default 0
+             */
+            left_out_bytes: number;
+            /**
+             * @description What was changed in keeping it, and what holds no data and was left out, one line each.
+             * @default []
+             */
+            notes: string[];
+        };
+        /** @description Something in a work tree that could not be kept. */
+        LeftOut: {
+            /**
+             * @description Relative to the work tree; of a long one both ends.
+             * @default
+             */
+            path: string;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            bytes: number;
+            /** @default  */
+            reason: string;
         };
         /** @description Lines of a file, counted from one, as the file was before either changed it. */
         LineRange: {
@@ -3414,6 +3484,13 @@ export interface components {
              * @description How often it was handed out.
              */
             deliveries: number;
+        };
+        /** @description A message as it is handed out: with the names, besides `id` and `sender`, that workers of the earlier system read. */
+        MessageHandedOut: components["schemas"]["Message"] & {
+            /** @description The same as `id`. */
+            message_id: components["schemas"]["MessageId"];
+            /** @description The same as `sender`. */
+            sender_id: string;
         };
         MessageId: string;
         MessageQueued: {
@@ -4077,6 +4154,8 @@ export interface components {
                 name: string;
                 description: string;
                 repository_url?: string | null;
+                /** @description Where `repository_url` may lead: `any` if an administrator set it. */
+                repository_reach?: components["schemas"]["RepositoryReach"];
                 default_branch: string;
                 /** Format: int64 */
                 max_concurrent?: number | null;
@@ -4124,10 +4203,16 @@ export interface components {
                 /** @description Why it ended, in one word. */
                 end_reason?: string | null;
                 /**
+                 * Format: int64
+                 * @description How many events it has, heartbeats among them.
+                 */
+                event_count?: number;
+                /**
                  * Format: double
                  * @description What its model calls have cost.
                  */
                 cost_usd?: number;
+                reported_cost?: components["schemas"]["ReportedCost"] | null;
                 place: components["schemas"]["Place"];
                 /** @description What it started from. */
                 base_commit?: string | null;
@@ -4174,6 +4259,7 @@ export interface components {
                  * @description Of all its phases and tasks.
                  */
                 cost_usd: number;
+                reported_cost?: components["schemas"]["ReportedCost"] | null;
             })[];
             next?: string | null;
         };
@@ -4260,6 +4346,7 @@ export interface components {
                  * @description What the model calls of all its attempts have cost.
                  */
                 cost_usd?: number;
+                reported_cost?: components["schemas"]["ReportedCost"] | null;
             }[];
             next?: string | null;
         };
@@ -4494,6 +4581,8 @@ export interface components {
             name: string;
             description: string;
             repository_url?: string | null;
+            /** @description Where `repository_url` may lead: `any` if an administrator set it. */
+            repository_reach?: components["schemas"]["RepositoryReach"];
             default_branch: string;
             /** Format: int64 */
             max_concurrent?: number | null;
@@ -4562,9 +4651,11 @@ export interface components {
             version?: number | null;
         };
         Ready: {
-            /** @description `ready`. */
+            /** @description `ready`, or `degraded` where something was lost that cannot be made again. */
             status: string;
             store: string;
+            /** @description What was removed from the data directory since the server started, and what is lost with it. */
+            lost?: string[];
         };
         /** @description Moves places for sandboxes from one project to another. */
         Reallocate: {
@@ -4596,6 +4687,29 @@ export interface components {
              */
             disk_bytes: number;
         };
+        /** @description What workers say that they spent. Nobody has checked it. */
+        ReportedCost: {
+            /**
+             * Format: double
+             * @description All that they report, including what the server counted as well.
+             */
+            cost_usd: number;
+            /**
+             * Format: double
+             * @description The part of it that budgets count: of sandboxes that made no model call through the server.
+             */
+            counted_usd: number;
+            /**
+             * Format: int64
+             * @description How many reported amounts were ignored, because they are not an amount in USD from 0 to 100000.
+             */
+            ignored: number;
+        };
+        /**
+         * @description Where a project's repository may be fetched from, which follows from who set its address.
+         * @enum {string}
+         */
+        RepositoryReach: "public" | "any";
         RequestChanges: {
             phase: components["schemas"]["SpecPhase"];
             /** @description Told to the next attempt. */
@@ -4665,10 +4779,16 @@ export interface components {
             /** @description Why it ended, in one word. */
             end_reason?: string | null;
             /**
+             * Format: int64
+             * @description How many events it has, heartbeats among them.
+             */
+            event_count?: number;
+            /**
              * Format: double
              * @description What its model calls have cost.
              */
             cost_usd?: number;
+            reported_cost?: components["schemas"]["ReportedCost"] | null;
             place: components["schemas"]["Place"];
             /** @description What it started from. */
             base_commit?: string | null;
@@ -4750,6 +4870,26 @@ export interface components {
             role: components["schemas"]["Role"];
             /** Format: date-time */
             expires_at?: string | null;
+        };
+        /** @description Where files are whose names Git does not take: numbered, with a file `INDEX` that says where each was. */
+        SetAside: {
+            /**
+             * @description The ref in the project's mirror.
+             * @default
+             */
+            ref: string;
+            /** @default  */
+            commit: string;
+            /**
+             * Format: int64
+             * @default 0
+             */
+            files: number;
+            /**
+             * @description The first of them.
+             * @default []
+             */
+            listed: components["schemas"]["AsideFile"][];
         };
         /** @description The body of `PUT /projects/{id}/spec-gates`. */
         SetSpecGates: {
@@ -4855,6 +4995,7 @@ export interface components {
              * @description Of all its phases and tasks.
              */
             cost_usd: number;
+            reported_cost?: components["schemas"]["ReportedCost"] | null;
             /** @description Tasks of its own that may exist already. */
             duplicates: components["schemas"]["SpecDuplicate"][];
             branch?: components["schemas"]["SpecBranch"] | null;
@@ -4968,6 +5109,7 @@ export interface components {
              * @description Of all its phases and tasks.
              */
             cost_usd: number;
+            reported_cost?: components["schemas"]["ReportedCost"] | null;
         };
         /** @description What the spec was at a version of it. */
         SpecVersion: {
@@ -5132,6 +5274,7 @@ export interface components {
              * @description What the model calls of all its attempts have cost.
              */
             cost_usd?: number;
+            reported_cost?: components["schemas"]["ReportedCost"] | null;
         };
         /** @description What a batch has become. */
         TaskBatch: {
@@ -5340,7 +5483,7 @@ export interface components {
          * @description Why a pending task has no sandbox.
          * @enum {string}
          */
-        WaitingFor: "dependencies" | "not_before" | "archived" | "paused" | "capabilities" | "no_repository" | "not_autonomous" | "keeping" | "project_limit" | "global_limit";
+        WaitingFor: "dependencies" | "not_before" | "archived" | "paused" | "capabilities" | "no_repository" | "model_key" | "not_autonomous" | "keeping" | "project_limit" | "global_limit";
         Whoami: {
             /** @description `operator` or `sandbox`. */
             kind: string;
@@ -6966,7 +7109,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Acceptance"];
             };
@@ -8603,7 +8746,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["ApproveIntervention"];
             };
@@ -8745,7 +8888,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["DismissIntervention"];
             };
@@ -9584,7 +9727,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["ProjectPatch"];
             };
@@ -10225,7 +10368,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["TryPolicy"];
             };
@@ -10367,7 +10510,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["NewSandbox"];
             };
@@ -10593,7 +10736,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["SetSpecGates"];
             };
@@ -11055,7 +11198,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["AttachSandbox"];
             };
@@ -11241,7 +11384,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Prune"];
             };
@@ -12187,7 +12330,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Reason"];
             };
@@ -12302,6 +12445,15 @@ export interface operations {
             };
             /** @description Not available; try again */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The disk is full; try again once there is room */
+            507: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12502,7 +12654,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["PostedEvents"];
             };
@@ -12937,7 +13089,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Message"][];
+                    "application/json": components["schemas"]["MessageHandedOut"][];
                 };
             };
             /** @description No valid token */
@@ -13177,7 +13329,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Message"];
+                    "application/json": components["schemas"]["MessageHandedOut"];
                 };
             };
             /** @description The body is not JSON */
@@ -13758,6 +13910,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The disk is full; try again once there is room */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
         };
     };
     guardian_summarise: {
@@ -14079,7 +14240,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Reason"];
             };
@@ -16238,7 +16399,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["ExecuteSpec"];
             };
@@ -17649,7 +17810,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["TaskPatch"];
             };
@@ -17880,7 +18041,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["Reason"];
             };
@@ -18821,7 +18982,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["SetTimeout"];
             };
@@ -18963,7 +19124,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["NewSandbox"];
             };
@@ -19502,7 +19663,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 "application/json": components["schemas"]["TicketPatch"];
             };

@@ -79,7 +79,7 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         match entry.file_type() {
-            Ok(kind) if kind.is_file() && name != "disk.img" => found.push(path),
+            Ok(kind) if kind.is_file() && path.extension().is_none_or(|end| end != "img") => found.push(path),
             Ok(kind)
                 if kind.is_dir()
                     && !["mirrors", "checkouts", "disk"].iter().any(|skipped| name == *skipped) =>

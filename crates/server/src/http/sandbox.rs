@@ -2,7 +2,11 @@
 
 use std::fmt::Write;
 
-use axum::{Json as Answer, extract::State, http::StatusCode};
+use axum::{
+    Json as Answer,
+    extract::{Request, State},
+    http::StatusCode,
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use omoi_protocol::{
     EventId, ProjectId, SandboxId, SandboxStatus, TaskId,
@@ -19,7 +23,7 @@ use utoipa::IntoParams;
 use super::{
     Api,
     auth::{Operator, ReaderOf, SandboxItself, Viewer, WorkerOf},
-    extract::{Json, Path, Query},
+    extract::{Json, Path, Query, secret_json},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
@@ -156,8 +160,10 @@ async fn append_transcript(
     State(api): State<Api>,
     _: SandboxItself,
     Path(id): Path<SandboxId>,
-    Json(part): Json<TranscriptPart>,
+    request: Request,
 ) -> ApiResult<Answer<TranscriptReceived>> {
+    // Masked once it is decoded: in base64, what follows a token's prefix cannot be told from a token.
+    let part: TranscriptPart = secret_json(&api, request, api.limits.body_bytes_max).await?;
     let data = STANDARD.decode(&part.data_b64).map_err(|error| {
         ApiError::invalid("validation_failed", format!("data_b64 is no base64 with padding: {error}"))
     })?;
@@ -166,9 +172,12 @@ async fn append_transcript(
             format!("the part has {} bytes; send at most {TRANSCRIPT_PART_BYTES_MAX} at once", data.len());
         return Err(ApiError::too_large("transcript_part_too_large", detail));
     }
-    // What the encoding hid from the look at the body.
-    let data = api.store.secrets().bytes(&data).into_owned();
-    Ok(Answer(api.store.transcript_append(&id, &part.session_id, part.offset, data).await?))
+    // Line by line, so that the same log in other parts is masked alike.
+    let secrets = api.store.secrets();
+    let lines = data.split_inclusive(|byte| *byte == b'\n');
+    let data: Vec<u8> = lines.flat_map(|line| secrets.bytes(line).into_owned()).collect();
+    let session_id = secrets.text(&part.session_id).into_owned();
+    Ok(Answer(api.store.transcript_append(&id, &session_id, part.offset, data).await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

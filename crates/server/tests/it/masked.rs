@@ -193,6 +193,23 @@ on_both! {
         assert!(answers.contains("OMOI_TOKEN=omoi_sbx_***") && answers.contains("PATH=/usr/bin"), "the rest stays");
     }
 
+    async fn a_log_that_comes_again_in_other_parts_is_masked_alike(app: App) {
+        let sandbox = app.sandbox_with_task().await;
+        // Wrapped over two lines, as base64 is: what one line shows may not depend on whether the next came with it.
+        let encoded = STANDARD.encode(&sandbox.token);
+        let lines = [format!("{}\n", &encoded[..30]), format!("{}\n", &encoded[30..]), shown(&sandbox.token).join(" ") + "\n"];
+        let part = |offset: usize, data: &str| {
+            json!({ "session_id": "s", "offset": offset, "data_b64": STANDARD.encode(data) })
+        };
+        let stored = app.post_as(&sandbox, "/transcript", part(0, &lines.concat())).await.expect(200);
+        let mut offset = 0;
+        for line in &lines {
+            let again = app.post_as(&sandbox, "/transcript", part(offset, line)).await.expect(200);
+            assert_eq!(again, stored, "from {offset}");
+            offset += line.len();
+        }
+    }
+
     async fn a_masked_event_that_is_sent_again_is_known(app: App) {
         let sandbox = app.sandbox().await;
         let event = json!({ "event_type": "agent.message", "worker_seq": 1, "event_data": { "text": shown(&sandbox.token) } });

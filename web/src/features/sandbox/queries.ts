@@ -168,7 +168,7 @@ function applyOwn(queries: QueryClient, id: string, event: LiveEvent) {
 const ORDER: MessageState[] = ['queued', 'delivered', 'injected', 'acknowledged', 'expired']
 
 /** A message never goes back to an earlier state, even when notices overtake each other. */
-export function advance(messages: Message[], id: string | undefined, state: MessageState): Message[] {
+export function advance<M extends Message>(messages: M[], id: string | undefined, state: MessageState): M[] {
   return messages.map((message) =>
     message.id === id && ORDER.indexOf(state) > ORDER.indexOf(message.state) ? { ...message, state } : message,
   )
