@@ -1,10 +1,16 @@
 //! The loop that makes sandboxes, turned by hand: a server that only answers requests, and its store moved step by step as
 //! the loop moves it. So the test decides when anything happens.
 
-use std::time::Duration;
+use std::{net::TcpListener, time::Duration};
 
 use omoi_protocol::{CommandId, FailureKind, SandboxId, sandbox::Kept};
-use omoi_server::{clock::Clock, config::Config, store::Store};
+use omoi_server::{
+    Server,
+    clock::Clock,
+    config::{Config, HostPort, ServerRole},
+    sandbox::DoorSockets,
+    store::Store,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,6 +24,8 @@ const GIVE_UP: Duration = Duration::from_secs(30);
 pub struct Hand {
     runtime: tokio::runtime::Runtime,
     store: Store,
+    /// Beside the server under test, with the same store: it opens the doors of sandboxes, through which their workers come.
+    server: Server,
 }
 
 impl Hand {
@@ -26,8 +34,10 @@ impl Hand {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let mut config = Config { data_dir: dir.path().join("data"), ..Config::default() };
         config.database.pool_size = 1;
-        let store = runtime.block_on(Store::open(&config, Clock::Real, Box::new(|_| {}))).unwrap();
-        Self { runtime, store }
+        config.server.role = ServerRole::Api;
+        config.server.listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
+        let server = runtime.block_on(Server::start(config, Clock::Real)).unwrap();
+        Self { runtime, store: server.store.clone(), server }
     }
 
     /// The sandbox that somebody has asked for, once they have.
@@ -47,7 +57,17 @@ impl Hand {
             self.store.place_up(id, layers).await.unwrap();
             token
         });
-        served.worker(id.as_str(), &token)
+        served.worker_through(Some(self.open_door(id)), id.as_str(), &token)
+    }
+
+    /// The address of the sandbox's door, once it is open.
+    fn open_door(&self, id: &SandboxId) -> String {
+        let socket = || TcpListener::bind("127.0.0.1:0").unwrap();
+        let sockets = DoorSockets { api: socket(), proxy: socket() };
+        let address = format!("http://{}", sockets.api.local_addr().unwrap());
+        let _in_runtime = self.runtime.enter();
+        self.server.doors.open_for(id, &"prj-1".parse().unwrap(), sockets).unwrap();
+        address
     }
 
     /// Where it is to start from.

@@ -72,11 +72,18 @@ impl<'d> Served<'d> {
         Running::start(&mut self.command(args))
     }
 
+    /// A worker that runs elsewhere, and so comes to the server's own port.
     pub fn worker(&self, id: &str, token: &str) -> Worker {
+        self.worker_through(None, id, token)
+    }
+
+    /// A worker that comes through the door of its sandbox, if it has one.
+    pub fn worker_through(&self, door: Option<String>, id: &str, token: &str) -> Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Worker {
             id: id.parse().unwrap(),
-            client: Client::new(&self.url, token).unwrap(),
+            client: Client::new(door.as_deref().unwrap_or(&self.url), token).unwrap(),
+            door,
             operator: Client::new(&self.url, self.token.as_deref().unwrap_or_default()).unwrap(),
             token: token.to_owned(),
             runtime,
@@ -197,6 +204,7 @@ impl Drop for Running {
 pub struct Worker {
     id: SandboxId,
     client: Client,
+    door: Option<String>,
     /// Says what the server would have told.
     operator: Client,
     token: String,
@@ -206,7 +214,7 @@ pub struct Worker {
 impl Worker {
     /// The same one, with connections to a server that was started again.
     pub fn at(&self, served: &Served<'_>) -> Self {
-        served.worker(self.id.as_str(), &self.token)
+        served.worker_through(self.door.clone(), self.id.as_str(), &self.token)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]

@@ -31,6 +31,7 @@ pub fn sample(field: &str) -> Value {
         "level" => json!("task"),
         "limit_usd" => json!(10),
         "spent_usd" => json!(10.25),
+        "reported_usd" => json!(1.5),
 
         "timestamp" => json!("2026-01-21T17:44:08Z"),
         "provider" => json!("local"),
@@ -61,6 +62,7 @@ pub fn sample(field: &str) -> Value {
         "host" => json!("evil.example"),
         "port" => json!(443),
         "code" => json!("not_listed"),
+        "env_left_out" => json!(["TASK_DESCRIPTION"]),
         "name" => json!("test"),
         "command_id" => json!("cmd-1"),
         "argv" => json!(["cargo", "test"]),

@@ -257,17 +257,30 @@ async fn the_hook_of_pushes_lets_through_what_it_is_told_to_and_nothing_else() {
     let (place, far) = (Place::new(), Repository::new());
     let (base, tip) = (far.head(), far.commit("b", "b\n"));
     let hook = place.mirrors.hooks().unwrap().join("update");
-    let (own, kept) = ("refs/heads/fix/1", "refs/preserved/sbx-1");
+    let (own, kept, aside) = ("refs/heads/fix/1", "refs/preserved/sbx-1", "refs/set-aside/sbx-1");
     for (name, new, env, fine) in [
-        (own, &tip, &[("PRESERVED", kept), ("BRANCH", own), ("HOLDS", base.as_str())][..], true),
-        (own, &base, &[("PRESERVED", kept), ("BRANCH", own), ("HOLDS", tip.as_str())], false),
-        (own, &base, &[("PRESERVED", kept), ("BRANCH", own), ("HOLDS", "")], true),
-        (own, &tip, &[("PRESERVED", kept)], false),
-        (own, &tip, &[("PRESERVED", kept), ("BRANCH", "")], false),
-        (own, &tip, &[("PRESERVED", kept), ("BRANCH", "refs/heads/*")], false),
-        (kept, &tip, &[("PRESERVED", kept)], true),
-        ("refs/preserved/sbx-2", &tip, &[("PRESERVED", kept), ("BRANCH", own)], false),
-        ("none", &tip, &[("PRESERVED", kept)], false),
+        (
+            own,
+            &tip,
+            &[("PRESERVED", kept), ("SET_ASIDE", aside), ("BRANCH", own), ("HOLDS", base.as_str())][..],
+            true,
+        ),
+        (
+            own,
+            &base,
+            &[("PRESERVED", kept), ("SET_ASIDE", aside), ("BRANCH", own), ("HOLDS", tip.as_str())],
+            false,
+        ),
+        (own, &base, &[("PRESERVED", kept), ("SET_ASIDE", aside), ("BRANCH", own), ("HOLDS", "")], true),
+        (own, &tip, &[("PRESERVED", kept), ("SET_ASIDE", aside)], false),
+        (own, &tip, &[("PRESERVED", kept), ("SET_ASIDE", aside), ("BRANCH", "")], false),
+        (own, &tip, &[("PRESERVED", kept), ("SET_ASIDE", aside), ("BRANCH", "refs/heads/*")], false),
+        (kept, &tip, &[("PRESERVED", kept), ("SET_ASIDE", aside)], true),
+        (aside, &tip, &[("PRESERVED", kept), ("SET_ASIDE", aside)], true),
+        ("refs/set-aside/sbx-2", &tip, &[("PRESERVED", kept), ("SET_ASIDE", aside), ("BRANCH", own)], false),
+        (own, &tip, &[("PRESERVED", kept), ("BRANCH", own)], false),
+        ("refs/preserved/sbx-2", &tip, &[("PRESERVED", kept), ("SET_ASIDE", aside), ("BRANCH", own)], false),
+        ("none", &tip, &[("PRESERVED", kept), ("SET_ASIDE", aside)], false),
         (own, &tip, &[("BRANCH", own)], false),
         (own, &tip, &[], false),
     ] {
