@@ -73,8 +73,10 @@ async fn work_larger_than_one_push_is_kept_in_several() {
         let size = if n < 8 { 30_000 } else { 40_000 };
         assert_eq!(outside.has(format!("dir/{n}").as_bytes(), &noise(size, n)), "kept", "{report}");
     }
-    assert_eq!(report["left_out_files"], Value::Null);
-    assert!(notes(&report).contains("one push may bring"), "{report}");
+    assert_eq!(report["left_out_files"], 1, "the commit itself: {report}");
+    let left_out = &report["left_out"][0];
+    assert!(left_out["path"].as_str().unwrap().starts_with("HEAD at "), "{report}");
+    assert!(left_out["reason"].as_str().unwrap().contains("one push may have at most"), "{report}");
 }
 
 #[tokio::test]
@@ -135,7 +137,8 @@ async fn a_commit_that_the_mirror_refuses_takes_no_file_with_it() {
     assert_eq!(outside.has(b"dir/file", b"file"), "kept");
     assert_eq!(outside.has(b"new", b"new"), "kept");
     assert_eq!(outside.has(b".gitmodules", BAD_MODULES.as_bytes()), "set aside");
-    assert!(notes(&report).contains("gitmodulesUrl"), "{report}");
+    let why = report["left_out"][0]["reason"].as_str().unwrap();
+    assert!(why.contains("gitmodulesUrl"), "the commit itself is a loss: {report}");
 }
 
 #[tokio::test]

@@ -127,6 +127,8 @@ impl Bare {
     /// A directory of objects for commits that are only here, and how the pack in it begins.
     pub fn history(&self) -> Result<(PathBuf, PathBuf), Error> {
         let objects = self.dir.path().join("history");
+        // A pack that failed halfway is no part of the next.
+        let _ = fs::remove_dir_all(&objects);
         let packs = objects.join("pack");
         self.make_dir(&packs)?;
         Ok((objects, packs.join("pack")))

@@ -150,7 +150,7 @@ pub async fn history(
     fs::remove_dir_all(&objects).map_err(failed)?;
     let Some(verdict) = verdict else {
         return Ok(Err(format!(
-            "they have {bytes} bytes, and one push may bring {bytes_max} (git.push_bytes_max)"
+            "the new commits have {bytes} bytes; one push may have at most {bytes_max} (git.push_bytes_max)"
         )));
     };
     Ok(match verdict.into_iter().next() {
