@@ -142,6 +142,27 @@ async fn a_commit_that_the_mirror_refuses_takes_no_file_with_it() {
 }
 
 #[tokio::test]
+async fn a_name_that_git_could_take_for_a_pattern_is_kept_or_ignored_like_any_other() {
+    let left = strict();
+    let kept = [":-)", ":!x", ":(bad)x", ":_x", ":z", ":(top)file", ":dir/:file"];
+    for path in kept {
+        left.write(path, path);
+    }
+    left.write("z", "z");
+    left.write(":ignored.log", "ignored");
+    left.write(":dir/:ignored.log", "ignored");
+    left.write(".gitignore", "*.log\n/z\n");
+    let (outside, report) = outside(&left).await;
+    for path in kept {
+        assert_eq!(outside.has(path.as_bytes(), path.as_bytes()), "kept", "{path}: {report}");
+    }
+    for path in ["z", ":ignored.log", ":dir/:ignored.log"] {
+        assert!(!outside.kept.contains_key(path.as_bytes()), "{path} is ignored: {report}");
+    }
+    assert_eq!(report["left_out_files"], Value::Null, "{report}");
+}
+
+#[tokio::test]
 async fn what_its_owner_cannot_read_is_made_readable_and_kept() {
     for broken in
         [&["file"][..], &["dir"], &["dir/sub", "dir"], &["README"], &[".git"], &[".git/objects"], &["."]]
@@ -238,6 +259,8 @@ fn any_name() -> impl Strategy<Value = Name> {
         "\u{e4}".as_bytes(),
         b"A",
         b" ",
+        b":-)",
+        b":z",
     ]
     .map(<[u8]>::to_vec)
     .into();
