@@ -125,15 +125,19 @@ impl Kept {
         if self.left_out_files == 0 {
             return None;
         }
-        let one = |left: &LeftOut| format!("{} ({} bytes): {}", left.path, left.bytes, left.reason);
+        // A branch, and a directory that cannot be read, have no size.
+        let one = |left: &LeftOut| match left.bytes {
+            0 => format!("{}: {}", left.path, left.reason),
+            bytes => format!("{} ({bytes} bytes): {}", left.path, left.reason),
+        };
         let named: Vec<String> = self.left_out.iter().take(NAMED_MAX).map(one).collect();
         let beyond = self.left_out_files.saturating_sub(named.len() as u64);
         let beyond = if beyond > 0 { format!("; and {beyond} more") } else { String::new() };
         let count = match self.left_out_files {
-            1 => "1 file is".to_owned(),
-            count => format!("{count} files are"),
+            1 => "1 item".to_owned(),
+            count => format!("{count} items"),
         };
-        Some(format!("{count} not kept: {}{beyond}", named.join("; ")))
+        Some(format!("{count} could not be kept: {}{beyond}", named.join("; ")))
     }
 }
 

@@ -88,7 +88,7 @@ fn outline(dir: &Path) -> Option<String> {
     // Git deletes the log of a ref with the ref. One that is left is of a ref that was lost.
     let found = salvage::read(dir);
     let lost = found.refs.iter().find(|(_, found)| found.written.is_none());
-    lost.map(|(name, _)| format!("{name} is unreadable or gone"))
+    lost.map(|(name, _)| format!("ref {name} is missing or unreadable"))
 }
 
 /// The mirror as people find it: below the data directory.

@@ -296,7 +296,7 @@ async fn damaged_mirrors_that_still_hold_what_was_lost_are_not_removed_to_make_r
             refreshed.unwrap();
         } else {
             let said = refreshed.unwrap_err().to_string();
-            assert!(said.contains("look at them and remove them") && said.contains(".broken-"), "{said}");
+            assert!(said.contains("inspect and remove them") && said.contains(".broken-"), "{said}");
         }
     }
     assert_eq!(place.aside().len(), 3);

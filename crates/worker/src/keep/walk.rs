@@ -121,7 +121,10 @@ fn can_be_asked(root: &mut Root, dir: &Pending, entries: &[Entry], notes: &mut N
     match odd {
         None => true,
         Some(why) => {
-            notes.push(format!("{} is not obeyed ({why}); what it may ignore is kept as well", show(&path)));
+            notes.push(format!(
+                "{} cannot be used as an ignore file ({why}); files it may ignore are kept",
+                show(&path)
+            ));
             false
         }
     }
