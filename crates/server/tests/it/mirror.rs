@@ -267,12 +267,15 @@ async fn the_hook_of_pushes_lets_through_what_it_is_told_to_and_nothing_else() {
         (own, &tip, &[("PRESERVED", kept), ("BRANCH", "refs/heads/*")], false),
         (kept, &tip, &[("PRESERVED", kept)], true),
         ("refs/preserved/sbx-2", &tip, &[("PRESERVED", kept), ("BRANCH", own)], false),
+        ("refs/set-aside/sbx-1", &tip, &[("PRESERVED", kept)], true),
+        ("refs/set-aside/sbx-2", &tip, &[("PRESERVED", kept)], false),
         ("none", &tip, &[("PRESERVED", kept)], false),
         (own, &tip, &[("BRANCH", own)], false),
         (own, &tip, &[], false),
     ] {
         let alias = format!("alias.update=!{} {name} {base} {new}", hook.display());
         let mut command = crate::repository::command(&far.path, &["-c", &alias, "update"]);
+        command.env("OMOI_PUSH_SET_ASIDE", "refs/set-aside/sbx-1");
         command.envs(env.iter().map(|(key, value)| (format!("OMOI_PUSH_{key}"), value)));
         let said = command.output().unwrap();
         assert_eq!(said.status.success(), fine, "{name} {env:?}: {said:?}");
