@@ -19,7 +19,7 @@ use super::{
     file::{self, blocking},
     health::shown,
     mirror::{FAR, FOLLOWED, HEADS},
-    salvage::{self, Found},
+    salvage::{self, Found, Remains},
 };
 use crate::{
     clock::Clock,
@@ -138,7 +138,8 @@ impl Mirrors {
     ) -> Result<(usize, Vec<LostRef>), Error> {
         let (dir, id) = (broken.to_owned(), project.id.clone());
         let checkouts = self.dir().with_file_name("checkouts").join(project.id.as_str());
-        let (mut refs, stores) = blocking(move || Ok(sources(&dir, &checkouts))).await?;
+        let (remains, stores) = blocking(move || Ok(sources(&dir, &checkouts))).await?;
+        let (mut refs, unread) = (remains.refs, remains.unread);
         let far = self.names(new, FAR).await?;
         let followed: BTreeSet<String> =
             refs.keys().filter_map(|name| Some(format!("{HEADS}{}", name.strip_prefix(FOLLOWED)?))).collect();
@@ -149,6 +150,8 @@ impl Mirrors {
         let tips: Vec<CommitId> = refs.values().filter_map(|found| found.written.clone()).collect();
         let whole = salvage.bring(&tips).await?;
         let (mut back, mut lost) = (BTreeMap::new(), Vec::new());
+        // What it names is not known.
+        lost.extend(unread.into_iter().map(|name| LostRef { name, commit: None, now: None }));
         for (name, found) in &refs {
             let at = if whole && found.written.is_some() {
                 found.written.clone()
@@ -303,8 +306,8 @@ impl Salvage<'_> {
 }
 
 /// The refs that are known, and where objects may be.
-fn sources(broken: &Path, checkouts: &Path) -> (BTreeMap<String, Found>, String) {
-    let mut refs = salvage::read(broken).refs;
+fn sources(broken: &Path, checkouts: &Path) -> (Remains, String) {
+    let mut remains = salvage::read(broken);
     let mut trees: Vec<PathBuf> = fs::read_dir(checkouts)
         .into_iter()
         .flatten()
@@ -321,7 +324,7 @@ fn sources(broken: &Path, checkouts: &Path) -> (BTreeMap<String, Found>, String)
                 if let Some((commit, branch)) = line.split_once(" refs/remotes/origin/")
                     && let Ok(commit) = commit.parse()
                 {
-                    let found = refs.entry(format!("{HEADS}{branch}")).or_default();
+                    let found = remains.refs.entry(format!("{HEADS}{branch}")).or_default();
                     found.written.get_or_insert(commit);
                 }
             }
@@ -329,7 +332,7 @@ fn sources(broken: &Path, checkouts: &Path) -> (BTreeMap<String, Found>, String)
     }
     let stores = std::iter::once(broken.join("objects")).chain(trees.iter().map(|dir| dir.join("objects")));
     let stores: Vec<String> = stores.filter(|dir| dir.is_dir()).map(|dir| quoted(&dir)).collect();
-    (refs, stores.join(":"))
+    (remains, stores.join(":"))
 }
 
 /// As Git reads a path that may hold a colon.

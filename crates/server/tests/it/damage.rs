@@ -34,7 +34,7 @@ struct Place {
 }
 
 impl Place {
-    /// With a mirror that holds two branches of its own, and what was kept of a sandbox.
+    /// With a mirror that holds two branches of its own, and what was kept and set aside of a sandbox.
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = Config { data_dir: dir.path().join("data"), ..Config::default() };
@@ -53,6 +53,7 @@ impl Place {
         place.push("refs/heads/fix/1", "two");
         place.push("refs/heads/spec/shop", "shop");
         place.push("refs/preserved/sbx-1", "kept");
+        place.push("refs/set-aside/sbx-1", "aside");
         place
     }
 
