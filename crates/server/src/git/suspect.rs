@@ -17,7 +17,7 @@ const NEW: &[u8] = b"new\n";
 const TRIED: &[u8] = b"tried\n";
 /// How long after a failed attempt at a repair the next one begins by itself.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
-/// Beside the name of a project whose mirror was looked at and is sound.
+/// Beside the name of a project whose mirror was looked at and is not known to be damaged.
 const SOUND: &str = ".sound";
 /// How long that counts against what a client may have caused.
 const SOUND_FOR: Duration = Duration::from_secs(600);
@@ -104,6 +104,15 @@ impl Mirrors {
         let damage = if path.exists() {
             match self.examine(&project.id, &path, depth).await? {
                 Condition::Sound => return Ok(false),
+                Condition::Unknown(why) => {
+                    let id = &project.id;
+                    tracing::warn!(
+                        project.id = %id,
+                        "the mirror of project {id} could not be examined and is used as it is: {why}; \
+                         if it is large, raise git.timeout"
+                    );
+                    return Ok(false);
+                }
                 Condition::Damaged(damage) => damage,
             }
         } else if self.was_seen(&project.id) {

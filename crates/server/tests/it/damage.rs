@@ -212,6 +212,57 @@ async fn a_damaged_mirror_is_rebuilt_and_keeps_all_that_only_it_had() {
     }
 }
 
+fn make_pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let _ = fs::remove_file(path);
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_comes_while_a_mirror_is_examined_is_no_damage() {
+    let place = Place::new().await;
+    let object = place.object(&place.id("refs/preserved/sbx-1"));
+    let away = object.with_extension("away");
+    fs::rename(&object, &away).unwrap();
+    // It holds Git until somebody opens it for writing, and then holds nothing.
+    make_pipe(&object);
+    place.mirrors.suspect(&place.project.id).await.unwrap();
+    let push = place.mirrors.in_use(&place.project.id).await.unwrap();
+    let comes = async {
+        let pipe = object.clone();
+        let opened = tokio::task::spawn_blocking(move || fs::File::options().write(true).open(pipe).unwrap());
+        let opened = opened.await.unwrap();
+        fs::rename(&away, &object).unwrap();
+        drop((opened, push));
+    };
+    let (attended, ()) = tokio::join!(place.mirrors.attend(&place.project), comes);
+    attended.unwrap();
+    assert!(place.aside().is_empty(), "{:?}", place.aside());
+    assert_eq!(place.mirrors.suspects().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mirror_that_cannot_be_examined_in_time_is_fetched_all_the_same() {
+    let place = Place::new().await;
+    let slow = Config {
+        git: omoi_server::config::Git {
+            timeout: std::time::Duration::from_secs(2),
+            ..place.config.git.clone()
+        },
+        ..place.config.clone()
+    };
+    let mirrors = Mirrors::new(&slow).unwrap();
+    let object = place.object(&"ab".repeat(20));
+    fs::create_dir_all(object.parent().unwrap()).unwrap();
+    make_pipe(&object);
+    mirrors.suspect(&place.project.id).await.unwrap();
+    let next = place.far.commit("next", "next\n");
+    assert_eq!(mirrors.refresh(&place.project).await.unwrap().as_str(), next);
+    assert!(place.aside().is_empty());
+    mirrors.suspect_by_hearsay(&place.project.id).await.unwrap();
+    assert_eq!(mirrors.suspects().await.unwrap(), [], "a client cannot have it examined again at once");
+}
+
 #[tokio::test]
 async fn what_a_fetch_stumbles_over_needs_no_suspicion() {
     for (what, harm) in CURABLE.iter().filter(|(what, _)| what.contains("HEAD") || what.contains("config")) {
@@ -389,8 +440,8 @@ on_both! {
         fs::remove_file(mirror.join("objects").join(&work[..2]).join(&work[2..])).unwrap();
         mirrors.suspect(&of.id).await.unwrap();
 
-        let looked = orchestrator::fetch(app.store(), &mirrors).await.unwrap();
-        assert_eq!((looked.looked_at, looked.told), (1, 0));
+        assert_eq!(orchestrator::settle(app.store(), &mirrors).await.unwrap().looked_at, 1);
+        assert_eq!(orchestrator::settle(app.store(), &mirrors).await.unwrap().looked_at, 0, "it is settled");
         assert_eq!(orchestrator::fetch(app.store(), &mirrors).await.unwrap().told, 1);
         assert_eq!(orchestrator::fetch(app.store(), &mirrors).await.unwrap(), Default::default(), "once");
         let audit = app.get("/api/v1/audit").await.expect(200);
