@@ -459,7 +459,7 @@ impl Shared {
         let base = self.base(facts, resumed.as_ref(), row).await?;
         let checkout = match self.checkouts.acquire(&facts.project.id, &base, &row.id).await {
             // The mirror may be damaged, which a fetch finds out and puts right.
-            Err(git::Error::Git(_) | git::Error::NoCommit { .. }) => {
+            Err(git::Error::Git(_) | git::Error::NoCommit { .. } | git::Error::NoMirror(_)) => {
                 self.mirrors.refresh(&facts.project).await?;
                 self.checkouts.acquire(&facts.project.id, &base, &row.id).await?
             }
