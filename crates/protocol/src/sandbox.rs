@@ -86,6 +86,10 @@ pub struct Rescue {
     pub disk_bytes: Option<u64>,
 }
 
+/// How long a worker may take to keep its work. The server waits longer for a rescue: what the worker could not push in time
+/// is then named, and what it pushed counts.
+pub const KEEP_LIMIT: std::time::Duration = std::time::Duration::from_secs(480);
+
 /// What was kept of a sandbox before it was removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -15,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-use omoi_protocol::{CommandId, FailureKind, Place, ProjectId, SandboxId, sandbox::Command};
+use omoi_protocol::{
+    CommandId, FailureKind, Place, ProjectId, SandboxId,
+    sandbox::{Command, KEEP_LIMIT},
+};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
@@ -44,6 +47,8 @@ const LIMIT: usize = 5_000;
 /// A spawn that fails by something that may pass is tried this often before the attempt has failed.
 const SPAWN_TRIES: i64 = 5;
 const RESCUE_TIMEOUT: Duration = Duration::from_secs(600);
+/// A rescue also sends the events that its worker could not send.
+const _: () = assert!(KEEP_LIMIT.as_secs() + 100 < RESCUE_TIMEOUT.as_secs());
 /// Sandboxes that are asked to stop at the same time. Each waits on a thread.
 const STOPS_AT_ONCE: usize = 32;
 const LOG_TAIL_BYTES: usize = 1024;

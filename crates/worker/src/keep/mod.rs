@@ -32,8 +32,9 @@ use std::{
 
 use omoi_protocol::{
     launch::{LaunchSpec, Repository},
-    sandbox::{self, SetAside},
+    sandbox::{self, KEEP_LIMIT, SetAside},
 };
+use tokio::time::timeout_at;
 
 use self::{
     bare::Bare,
@@ -47,9 +48,14 @@ use crate::git;
 
 /// How many branches besides the one that is checked out are kept with it.
 const OTHER_TIPS_MAX: usize = 16;
+/// What is left of the time for pushes when reading ends, and for the report when pushes end.
+const PUSH_RESERVE: Duration = Duration::from_secs(150);
+const REPORT_RESERVE: Duration = Duration::from_secs(30);
 /// How long looking around may take, and how long reading. What is not looked at or read by then is left out.
 const WALK_LIMIT: Duration = Duration::from_secs(90);
 const READ_LIMIT: Duration = Duration::from_secs(240);
+
+const NOT_PUSHED: &str = "there was no time left to push it";
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -65,6 +71,8 @@ pub enum Error {
     Refused(git::Error),
     #[error("Git still refuses file names after {0} attempts to set them aside")]
     Rounds(usize),
+    #[error("the work could not be kept within {} s", KEEP_LIMIT.as_secs())]
+    TimedOut,
     #[error(transparent)]
     Git(#[from] git::Error),
     #[error("{first}; the fallback failed as well: {second}")]
@@ -80,6 +88,7 @@ impl Error {
             | Self::Workspace { .. }
             | Self::Scratch { .. }
             | Self::Door(_)
+            | Self::TimedOut
             | Self::Twice { .. } => false,
         }
     }
@@ -134,21 +143,30 @@ impl<'a> Keep<'a> {
         if !git::is_real_dir(&self.workspace) {
             return Err(Error::NoWorkspace(self.workspace.clone()));
         }
-        let whole = match self.keep_by(Way::Whole, None).await {
+        let until = Instant::now() + KEEP_LIMIT;
+        let whole = match self.keep_until(until, Way::Whole, None).await {
             Err(error) if error.allows_another_way() => error,
             kept => return kept,
         };
-        let files = match self.keep_by(Way::Files, Some(&whole)).await {
+        let files = match self.keep_until(until, Way::Files, Some(&whole)).await {
             Err(error) if error.allows_another_way() => error,
             kept => return kept,
         };
         let twice = |first: Error, second| Error::Twice { first: Box::new(first), second: Box::new(second) };
         let before = twice(whole, files);
-        self.keep_by(Way::Aside, Some(&before)).await.map_err(|third| twice(before, third))
+        self.keep_until(until, Way::Aside, Some(&before)).await.map_err(|third| twice(before, third))
+    }
+
+    /// One deadline holds for all ways together: the server waits a little longer than that.
+    async fn keep_until(&self, until: Instant, way: Way, before: Option<&Error>) -> Result<Kept, Error> {
+        match timeout_at(until.into(), self.keep_by(until, way, before)).await {
+            Ok(kept) => kept,
+            Err(_) => Err(Error::TimedOut),
+        }
     }
 
     /// `before` is why the way before this one failed.
-    async fn keep_by(&self, way: Way, before: Option<&Error>) -> Result<Kept, Error> {
+    async fn keep_by(&self, until: Instant, way: Way, before: Option<&Error>) -> Result<Kept, Error> {
         let began = Instant::now();
         let (mut notes, mut losses) = (Notes::default(), Losses::default());
         let opened = Root::open(&self.workspace);
@@ -173,7 +191,8 @@ impl<'a> Keep<'a> {
             }
         };
         let parent = history.head.clone().or_else(|| base.clone());
-        let (walk_until, read_until) = (began + WALK_LIMIT, began + READ_LIMIT);
+        let read_until = (began + READ_LIMIT).min(until - PUSH_RESERVE);
+        let walk_until = (began + WALK_LIMIT).min(read_until);
         let said = (&mut notes, &mut losses);
         let tree = tree::list(&bare, &self.workspace, &mut root, parent.as_deref(), walk_until, said).await?;
         let work = Work {
@@ -188,39 +207,37 @@ impl<'a> Keep<'a> {
         let made = work.make(&mut root, tree, &mut notes, &mut losses).await?;
         let is_outside =
             base.as_ref() == Some(&made.commit) || outside.values().any(|tip| *tip == made.commit);
-        let ref_name = if is_outside {
-            outside.into_iter().find(|(_, tip)| *tip == made.commit).map(|(name, _)| name)
+        let push_until = until - REPORT_RESERVE;
+        let (ref_name, commit) = if is_outside {
+            (outside.into_iter().find(|(_, tip)| *tip == made.commit).map(|(name, _)| name), made.commit)
         } else {
-            for commit in &made.pushes {
-                bare.push(url, commit, &work.name).await?;
+            let pushed = push_all(&bare, url, &made.pushes, &work.name, push_until).await?;
+            let pushed = pushed.ok_or(Error::TimedOut)?;
+            for path in bare.changes(Some(&pushed), &made.commit).await? {
+                losses.add(&path, 0, NOT_PUSHED);
             }
-            Some(work.name.clone())
+            (Some(work.name.clone()), pushed)
         };
-        for commit in &made.aside_pushes {
-            bare.push(url, commit, &work.aside_name).await?;
+        let aside_pushed = push_all(&bare, url, &made.aside_pushes, &work.aside_name, push_until).await?;
+        let set_aside = aside_pushed.filter(|pushed| made.aside_pushes.last() == Some(pushed));
+        if set_aside.is_none() {
+            made.asides.keys().for_each(|path| losses.add(path, 0, NOT_PUSHED));
         }
-        let set_aside = made.aside_pushes.last().map(|commit| SetAside {
+        let set_aside = set_aside.map(|commit| SetAside {
             reference: work.aside_name.clone(),
-            commit: commit.clone(),
+            commit,
             files: made.asides.len() as u64,
             listed: aside::listed(&made.asides),
         });
-        let files = bare.count_changes(base.as_deref(), &made.commit).await? + made.asides.len() as u64;
+        let files = bare.changes(base.as_deref(), &commit).await?.len() as u64
+            + set_aside.as_ref().map_or(0, |aside| aside.files);
         if root.made_readable() > 0 {
             let count = root.made_readable();
             notes.push(format!(
                 "{count} files or directories that their owner could not read were made readable"
             ));
         }
-        Ok(Kept {
-            commit: made.commit,
-            ref_name,
-            base_commit: base,
-            files,
-            set_aside,
-            losses,
-            notes: notes.into_lines(),
-        })
+        Ok(Kept { commit, ref_name, base_commit: base, files, set_aside, losses, notes: notes.into_lines() })
     }
 
     /// The commits that are in the workspace alone, as far as they can be read and the mirror takes them. Each tip that is not
@@ -339,6 +356,25 @@ impl<'a> Keep<'a> {
         }
         Ok(())
     }
+}
+
+/// Pushes one commit after the other, up to the deadline; returns the last one that the mirror has.
+async fn push_all(
+    bare: &Bare,
+    url: &str,
+    commits: &[String],
+    name: &str,
+    until: Instant,
+) -> Result<Option<String>, Error> {
+    let mut last = None;
+    for commit in commits {
+        match timeout_at(until.into(), bare.push(url, commit, name)).await {
+            Ok(Ok(())) => last = Some(commit.clone()),
+            Err(_) | Ok(Err(Error::Door(git::Error::TimedOut { .. }))) => break,
+            Ok(Err(error)) => return Err(error),
+        }
+    }
+    Ok(last)
 }
 
 /// A named commit of the workspace.
