@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -38,6 +39,9 @@ const UNTOLD: &str = "omoi-untold";
 /// Commits of a ref that are tried, and tries of one rebuild, each of which starts Git a few times.
 const CANDIDATES_MAX: usize = 20;
 const TRIES_MAX: usize = 5_000;
+/// How long the refs of a damaged mirror are looked for, since no push is taken meanwhile. Those that are left are lost by
+/// name, and stay in the mirror that is put aside.
+const SALVAGE_LIMIT: Duration = Duration::from_secs(600);
 
 /// Both keep pushes and changes of branches out.
 pub(super) struct Alone {
@@ -146,7 +150,7 @@ impl Mirrors {
         let default = format!("{HEADS}{}", project.default_branch);
         refs.retain(|name, _| !name.starts_with(FOLLOWED) && !followed.contains(name) && *name != default);
         let salvage = Salvage { mirrors: self, new, stores, far: far.values().cloned().collect() };
-        let mut tries = TRIES_MAX;
+        let mut tries = Tries { left: TRIES_MAX, until: Instant::now() + SALVAGE_LIMIT };
         let tips: Vec<CommitId> = refs.values().filter_map(|found| found.written.clone()).collect();
         let whole = salvage.bring(&tips).await?;
         let (mut back, mut lost) = (BTreeMap::new(), Vec::new());
@@ -176,7 +180,7 @@ impl Mirrors {
         let saved = back.len() - lost.iter().filter(|lost| lost.now.is_some()).count();
         let changes = back.iter().map(|(name, (at, _))| format!("create {name} {at}\n")).collect();
         self.update(new, changes).await?;
-        salvage.logs(back.iter().map(|(name, (_, log))| (name, *log))).await?;
+        salvage.logs(back.iter().map(|(name, (_, log))| (name, *log)), &mut tries).await?;
         tracing::debug!(project.id = %id, saved, lost = lost.len(), "refs of a damaged mirror were salvaged");
         Ok((saved, lost))
     }
@@ -253,8 +257,11 @@ impl Salvage<'_> {
     }
 
     /// The newest commit of a ref that can be brought whole.
-    async fn newest(&self, found: &Found, tries: &mut usize) -> Result<Option<CommitId>, Error> {
+    async fn newest(&self, found: &Found, tries: &mut Tries) -> Result<Option<CommitId>, Error> {
         let mut candidates = found.candidates();
+        if tries.are_over() {
+            return Ok(None);
+        }
         if let Some(tip) = candidates.first() {
             // What was committed in several steps and pushed at once has no log of each.
             let call = self.mirrors.git().call(self.new, "rev-list").args(["--first-parent", "--stdin"]);
@@ -267,8 +274,7 @@ impl Salvage<'_> {
             candidates.splice(1..1, older.into_iter().skip(1));
         }
         for commit in candidates.into_iter().take(CANDIDATES_MAX) {
-            *tries = tries.saturating_sub(1);
-            if *tries > 0 && self.bring(std::slice::from_ref(&commit)).await? {
+            if tries.take() && self.bring(std::slice::from_ref(&commit)).await? {
                 return Ok(Some(commit));
             }
         }
@@ -281,15 +287,30 @@ impl Salvage<'_> {
     }
 
     /// Puts the lines of the logs back whose commits are there, and brings those that can be had.
-    async fn logs(&self, logs: impl Iterator<Item = (&String, &Vec<String>)>) -> Result<(), Error> {
-        for (name, lines) in logs.filter(|(_, lines)| !lines.is_empty()) {
+    async fn logs(
+        &self,
+        logs: impl Iterator<Item = (&String, &Vec<String>)>,
+        tries: &mut Tries,
+    ) -> Result<(), Error> {
+        let commit_of =
+            |line: &str| line.split(' ').nth(1).and_then(|commit| commit.parse::<CommitId>().ok());
+        let newest = |lines: &[String]| lines[lines.len().saturating_sub(CANDIDATES_MAX)..].to_vec();
+        let logs: Vec<(&String, Vec<String>)> =
+            logs.filter(|(_, lines)| !lines.is_empty()).map(|(name, lines)| (name, newest(lines))).collect();
+        let all = logs.iter().flat_map(|(_, lines)| lines.iter().filter_map(|line| commit_of(line)));
+        let mut there = self.there(all.collect()).await?;
+        for (name, lines) in logs {
             let mut kept = String::new();
-            for line in lines.iter().rev().take(CANDIDATES_MAX).rev() {
-                let commit = line.split(' ').nth(1).and_then(|commit| commit.parse::<CommitId>().ok());
-                if let Some(commit) = commit
-                    && self.bring(&[commit]).await?
+            for line in lines {
+                let Some(commit) = commit_of(&line) else { continue };
+                if !there.contains(&commit)
+                    && tries.take()
+                    && self.bring(std::slice::from_ref(&commit)).await?
                 {
-                    kept.push_str(line);
+                    there.insert(commit.clone());
+                }
+                if there.contains(&commit) {
+                    kept.push_str(&line);
                     kept.push('\n');
                 }
             }
@@ -302,6 +323,34 @@ impl Salvage<'_> {
             .await?;
         }
         Ok(())
+    }
+
+    /// Those of the commits that the new repository has. It has each whole: it is fetched, or brought with all it holds.
+    async fn there(&self, commits: BTreeSet<CommitId>) -> Result<BTreeSet<CommitId>, Error> {
+        let asked: String = commits.iter().map(|commit| format!("{commit}\n")).collect();
+        let call = self.mirrors.git().call(self.new, "cat-file");
+        let said = call.arg("--batch-check=%(objectname) %(objecttype)").input(asked).run().await?;
+        let said = String::from_utf8_lossy(&said);
+        Ok(said.lines().filter_map(|line| line.strip_suffix(" commit")?.parse().ok()).collect())
+    }
+}
+
+/// How much may still be tried in a rebuild.
+struct Tries {
+    left: usize,
+    until: Instant,
+}
+
+impl Tries {
+    fn are_over(&self) -> bool {
+        self.left == 0 || Instant::now() >= self.until
+    }
+
+    /// Whether one more may begin.
+    fn take(&mut self) -> bool {
+        let may = !self.are_over();
+        self.left -= usize::from(may);
+        may
     }
 }
 
