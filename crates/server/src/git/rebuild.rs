@@ -34,6 +34,8 @@ use crate::{
 pub const ASIDE_MAX: usize = 3;
 const BROKEN: &str = ".broken-";
 const REPORT: &str = "omoi-rebuilt.json";
+/// The new mirror has everything and may take the place of the damaged one.
+const WHOLE: &str = "omoi-whole";
 /// There is a report that no project has been told of.
 const UNTOLD: &str = "omoi-untold";
 /// Commits of a ref that are tried, and tries of one rebuild, each of which starts Git a few times.
@@ -406,12 +408,31 @@ fn exchange(path: &Path, beside: &Path, aside: &Path, report: &Rebuilt) -> Resul
     }
     file::replace(&path.join(REPORT), &text, 0o600).map_err(io)?;
     file::replace(&path.join(UNTOLD), b"", 0o600).map_err(io)?;
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, beside, CWD, path, RenameFlags::EXCHANGE) {
-        Ok(()) => fs::rename(beside, aside).map_err(io),
-        // Some file systems cannot.
-        Err(_) => fs::rename(path, aside).and_then(|()| fs::rename(beside, path)).map_err(io),
+    file::replace(&beside.join(WHOLE), b"", 0o600).map_err(io)?;
+    use rustix::{
+        fs::{CWD, RenameFlags, renameat_with},
+        io::Errno,
+    };
+    let exchanged = match renameat_with(CWD, beside, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => fs::rename(beside, aside),
+        // Some file systems cannot. A crash between the two steps leaves no mirror; `finish_exchange` takes the second.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            fs::rename(path, aside).and_then(|()| fs::rename(beside, path))
+        }
+        Err(error) => Err(error.into()),
+    };
+    exchanged.and_then(|()| fs::remove_file(path.join(WHOLE))).map_err(io)
+}
+
+/// Takes the second step of an exchange that a crash has cut off between the two, where the file system cannot exchange in
+/// one: the damaged mirror is aside, and the new one is whole and not in its place.
+pub(super) fn finish_exchange(path: &Path) -> Result<(), Error> {
+    let beside = path.with_extension("rebuilding");
+    if path.exists() || !beside.join(WHOLE).is_file() || beside.join(UNTOLD).exists() {
+        return Ok(());
     }
+    let finished = fs::rename(&beside, path).and_then(|()| fs::remove_file(path.join(WHOLE)));
+    finished.map_err(|source| Error::io(path, source))
 }
 
 fn all_aside(dir: &Path) -> Result<Vec<(ProjectId, PathBuf)>, Error> {

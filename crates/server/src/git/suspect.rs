@@ -10,6 +10,7 @@ use super::{
     Error, Hold, Mirrors,
     file::{self, blocking},
     health::{Condition, Depth},
+    rebuild::finish_exchange,
 };
 use crate::clock::Clock;
 
@@ -101,6 +102,8 @@ impl Mirrors {
     /// Says whether the mirror was damaged, and is rebuilt. The caller holds the lock of fetches.
     pub(super) async fn repair(&self, project: &Project, depth: Depth) -> Result<bool, Error> {
         let path = self.path(&project.id);
+        let place = path.clone();
+        blocking(move || finish_exchange(&place)).await?;
         let damage = if path.exists() {
             match self.examine(&project.id, &path, depth).await? {
                 Condition::Sound => return Ok(false),

@@ -275,6 +275,27 @@ async fn what_a_fetch_stumbles_over_needs_no_suspicion() {
 }
 
 #[tokio::test]
+async fn a_crash_between_the_two_steps_of_an_exchange_loses_nothing() {
+    let place = Place::new().await;
+    let before = place.own().await;
+    fs::remove_file(place.object(&place.far.head())).unwrap();
+    place.mirrors.suspect(&place.project.id).await.unwrap();
+    place.mirrors.refresh(&place.project).await.unwrap();
+    // As a file system leaves it that cannot exchange two directories in one step.
+    let beside = place.mirror().with_extension("rebuilding");
+    fs::rename(place.mirror(), &beside).unwrap();
+    fs::write(beside.join("omoi-whole"), "").unwrap();
+    for report in place.mirrors.untold().await.unwrap() {
+        place.mirrors.told(&report).await.unwrap();
+    }
+    let mirrors = Mirrors::new(&place.config).unwrap();
+    assert_eq!(mirrors.refresh(&place.project).await.unwrap().as_str(), place.far.head());
+    assert_eq!(place.own().await, before);
+    assert_eq!(place.aside().len(), 1);
+    assert!(!beside.exists() && !place.mirror().join("omoi-whole").exists());
+}
+
+#[tokio::test]
 async fn what_cannot_be_saved_is_put_back_to_its_newest_sound_commit_and_told() {
     let place = Place::new().await;
     let (fix, older) = (place.id("refs/heads/fix/1"), place.id("refs/heads/fix/1^"));
