@@ -86,6 +86,10 @@ pub struct Rescue {
     pub disk_bytes: Option<u64>,
 }
 
+/// How long a worker may take to keep its work. The server waits longer for a rescue: what the worker could not push in time
+/// is then named, and what it pushed counts.
+pub const KEEP_LIMIT: std::time::Duration = std::time::Duration::from_secs(480);
+
 /// What was kept of a sandbox before it was removed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -125,15 +129,19 @@ impl Kept {
         if self.left_out_files == 0 {
             return None;
         }
-        let one = |left: &LeftOut| format!("{} ({} bytes): {}", left.path, left.bytes, left.reason);
+        // A branch, and a directory that cannot be read, have no size.
+        let one = |left: &LeftOut| match left.bytes {
+            0 => format!("{}: {}", left.path, left.reason),
+            bytes => format!("{} ({bytes} bytes): {}", left.path, left.reason),
+        };
         let named: Vec<String> = self.left_out.iter().take(NAMED_MAX).map(one).collect();
         let beyond = self.left_out_files.saturating_sub(named.len() as u64);
         let beyond = if beyond > 0 { format!("; and {beyond} more") } else { String::new() };
         let count = match self.left_out_files {
-            1 => "1 file is".to_owned(),
-            count => format!("{count} files are"),
+            1 => "1 item".to_owned(),
+            count => format!("{count} items"),
         };
-        Some(format!("{count} not kept: {}{beyond}", named.join("; ")))
+        Some(format!("{count} could not be kept: {}{beyond}", named.join("; ")))
     }
 }
 

@@ -69,7 +69,8 @@ impl Directories {
                 fs::metadata(path).ok().filter(fs::Metadata::is_dir).map(|meta| (meta.dev(), meta.ino()))
             };
             let (before, mut now) = (state.seen.get(name).copied(), identity(&path));
-            if before.is_some() && now.is_none() {
+            let was_removed = before.is_some() && now.is_none();
+            if was_removed {
                 let made = DirBuilder::new().mode(0o700).create(&path);
                 now = identity(&path);
                 if let (Err(source), None) = (made, now) {
@@ -77,8 +78,8 @@ impl Directories {
                     continue;
                 }
             }
-            // Whoever needed it first may have made it again.
-            if before.is_some() && before != now {
+            // Whoever needed it first may have made it again. One that is made here may get the number of the old one.
+            if was_removed || before.is_some() && before != now {
                 let loss = loss.unwrap_or("what was in it is made again when it is needed");
                 let said =
                     format!("the directory {} was removed while the server ran: {loss}", path.display());

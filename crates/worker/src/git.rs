@@ -1,7 +1,7 @@
 //! The `git` program, run with an environment of ours, a limit on its time and one on what it says.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     io,
     path::{Path, PathBuf},
     process::Stdio,
@@ -18,6 +18,8 @@ use crate::group::Group;
 
 const OUTPUT_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const STDERR_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Before a path, which Git would otherwise take for a pattern.
+const HERE: &[u8] = b"./";
 /// The exit code of a Git that cannot work.
 const FATAL: i32 = 128;
 /// How much of what Git complains about goes into an error.
@@ -104,6 +106,31 @@ impl Git {
         match self.converse(args, async |_| Ok(()), heard).await? {
             (Some(0..FATAL), _, stderr) => Ok(stderr),
             (code, _, stderr) => Err(self.failed(args, code, &stderr)),
+        }
+    }
+
+    /// Which of these paths are ignored; they are relative to the work tree. Git takes a path that begins with a colon for a
+    /// pattern, so each is asked about with `./` before it.
+    pub async fn ignored<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<HashSet<Vec<u8>>, Error> {
+        let feed = async |feed: &mut Feed| {
+            for path in paths {
+                feed.write_all(HERE).await?;
+                feed.write_all(path).await?;
+                feed.write_all(b"\0").await?;
+            }
+            Ok(())
+        };
+        match self.feed(&["check-ignore", "-z", "--no-index", "--stdin"], feed).await {
+            // None of them is.
+            Err(Error::Failed { code: Some(1), .. }) => Ok(HashSet::new()),
+            ignored => {
+                let ignored = ignored?;
+                let paths = ignored.split(|byte| *byte == 0).filter_map(|path| path.strip_prefix(HERE));
+                Ok(paths.map(<[u8]>::to_owned).collect())
+            }
         }
     }
 

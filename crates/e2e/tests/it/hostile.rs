@@ -241,5 +241,8 @@ async fn rules_of_what_is_ignored_that_cannot_be_read_ignore_nothing() {
     left.pipe("dir/.gitignore");
     let (kept, report) = left.kept().await;
     assert_eq!(left.mirror.files(&kept), [".gitignore", "README", "dir/new", "dir/y.log"]);
-    assert!(notes(&report).contains("dir/.gitignore is not obeyed (it is no file)"), "{report}");
+    assert!(
+        notes(&report).contains("dir/.gitignore cannot be used as an ignore file (it is no file)"),
+        "{report}"
+    );
 }

@@ -73,8 +73,10 @@ async fn work_larger_than_one_push_is_kept_in_several() {
         let size = if n < 8 { 30_000 } else { 40_000 };
         assert_eq!(outside.has(format!("dir/{n}").as_bytes(), &noise(size, n)), "kept", "{report}");
     }
-    assert_eq!(report["left_out_files"], Value::Null);
-    assert!(notes(&report).contains("one push may bring"), "{report}");
+    assert_eq!(report["left_out_files"], 1, "the commit itself: {report}");
+    let left_out = &report["left_out"][0];
+    assert!(left_out["path"].as_str().unwrap().starts_with("HEAD at "), "{report}");
+    assert!(left_out["reason"].as_str().unwrap().contains("one push may have at most"), "{report}");
 }
 
 #[tokio::test]
@@ -135,7 +137,29 @@ async fn a_commit_that_the_mirror_refuses_takes_no_file_with_it() {
     assert_eq!(outside.has(b"dir/file", b"file"), "kept");
     assert_eq!(outside.has(b"new", b"new"), "kept");
     assert_eq!(outside.has(b".gitmodules", BAD_MODULES.as_bytes()), "set aside");
-    assert!(notes(&report).contains("gitmodulesUrl"), "{report}");
+    let why = report["left_out"][0]["reason"].as_str().unwrap();
+    assert!(why.contains("gitmodulesUrl"), "the commit itself is a loss: {report}");
+}
+
+#[tokio::test]
+async fn a_name_that_git_could_take_for_a_pattern_is_kept_or_ignored_like_any_other() {
+    let left = strict();
+    let kept = [":-)", ":!x", ":(bad)x", ":_x", ":z", ":(top)file", ":dir/:file"];
+    for path in kept {
+        left.write(path, path);
+    }
+    left.write("z", "z");
+    left.write(":ignored.log", "ignored");
+    left.write(":dir/:ignored.log", "ignored");
+    left.write(".gitignore", "*.log\n/z\n");
+    let (outside, report) = outside(&left).await;
+    for path in kept {
+        assert_eq!(outside.has(path.as_bytes(), path.as_bytes()), "kept", "{path}: {report}");
+    }
+    for path in ["z", ":ignored.log", ":dir/:ignored.log"] {
+        assert!(!outside.kept.contains_key(path.as_bytes()), "{path} is ignored: {report}");
+    }
+    assert_eq!(report["left_out_files"], Value::Null, "{report}");
 }
 
 #[tokio::test]
@@ -235,6 +259,8 @@ fn any_name() -> impl Strategy<Value = Name> {
         "\u{e4}".as_bytes(),
         b"A",
         b" ",
+        b":-)",
+        b":z",
     ]
     .map(<[u8]>::to_vec)
     .into();

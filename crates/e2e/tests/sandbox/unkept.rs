@@ -19,7 +19,8 @@ use crate::{
 
 const FEW_TRIES: [(&str, &str); 2] =
     [("OMOI_SANDBOX_RESCUE_TRIES", "2"), ("OMOI_SANDBOX_RESCUE_WAIT_MAX", "20ms")];
-const WHY: &str = "the layer for rescues is broken";
+const WHY: &str = "the rescue is broken";
+const AWAY: &str = "the launcher is away";
 
 /// Leaves a file that nobody has committed, and fails.
 const FAILS: &str = r#"
@@ -50,7 +51,8 @@ steps:
 "#;
 const SMALL_PUSHES: (&str, &str) = ("OMOI_GIT_PUSH_BYTES_MAX", "1MiB");
 
-/// Stands before the launcher: it makes sandboxes as ever, and no rescue begins while one of its two files is there.
+/// Stands before the launcher and makes sandboxes as ever. While the file `block` is there, no rescue begins; with `away` each
+/// fails to begin, and with `broken` each begins and fails.
 struct Gate {
     dir: PathBuf,
 }
@@ -69,7 +71,11 @@ case "$plan" in
 *'"/omoi/worker","rescue"'*)
     : > {at}/begun.$$
     while [ -e {at}/block ]; do /bin/sleep 0.05; done
-    if [ -e {at}/broken ]; then echo '{WHY}' >&2; exit 1; fi ;;
+    if [ -e {at}/away ]; then echo '{AWAY}' >&2; exit 1; fi
+    if [ -e {at}/broken ]; then
+        fails='"/bin/sh","-c","echo {WHY}; exit 70","rescue"'
+        plan=$(printf '%s' "$plan" | /bin/sed "s|\"/omoi/worker\",\"rescue\"|$fails|")
+    fi ;;
 esac
 printf '%s' "$plan" | {real} run
 "#
@@ -188,6 +194,20 @@ async fn a_server_that_dies_while_rescues_fail_gives_up_once_and_keeps_the_work_
         assert_eq!(omoi.kept_file(&project, &id).await, point.as_str());
         Traces::assert_none(&omoi.data(), &[id.to_string()]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rescue_that_cannot_begin_is_no_try_and_is_begun_again_until_it_can() {
+    let omoi = Omoi::start_with(As::Root, &FEW_TRIES).await;
+    let gate = Gate::before(&omoi);
+    let project = omoi.small_project().await;
+    let id = omoi.with_work(&project, "work").await;
+    gate.shut("away");
+    omoi.terminate(&id).await;
+    // One more than the tries that a rescue has.
+    gate.begun(3).await;
+    gate.open("away");
+    assert_eq!(omoi.kept_file(&project, &id).await, "work");
 }
 
 /// Eight is as many as there are rescues at once, and steps.

@@ -9,7 +9,7 @@
 //! written before anything else, under a lock that the sweep takes alone: what is about to be used is never swept.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -51,6 +51,10 @@ pub struct Checkouts {
     clock: Clock,
     settings: Arc<config::Git>,
 }
+
+/// References as they were at one moment.
+#[derive(Debug)]
+pub struct References(Vec<PathBuf>);
 
 /// What a sweep did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -118,41 +122,49 @@ impl Checkouts {
         blocking(move || checkouts.drop_reference(&reference)).await
     }
 
-    /// Releases the checkouts of all sandboxes but these; says how many. Each comes with what it began with, if that is
-    /// known: a reference that was lost is written again.
+    /// The references that are there now. Each belongs to a sandbox that was stored before its reference was written.
+    pub async fn references(&self) -> Result<References, Error> {
+        self.prepare()?;
+        let dir = self.dir.join(REFERENCES);
+        blocking(move || entries(&dir).map(References)).await
+    }
+
+    /// Releases the checkouts of sandboxes that are not in `live`; returns how many. `references` has to be older than
+    /// `live`: a sandbox that began after the references were listed keeps its checkout.
     pub async fn reconcile(
         &self,
-        live: &BTreeMap<SandboxId, Option<(ProjectId, CommitId)>>,
+        references: References,
+        live: &BTreeSet<SandboxId>,
     ) -> Result<usize, Error> {
         let _no_sweep = self.lock(Hold::Shared).await?;
-        let live: BTreeMap<String, Option<String>> = live
-            .iter()
-            .map(|(id, began)| {
-                (id.to_string(), began.as_ref().map(|(project, commit)| format!("{project}/{commit}")))
-            })
-            .collect();
+        let live: BTreeSet<String> = live.iter().map(ToString::to_string).collect();
         let checkouts = self.clone();
         blocking(move || {
-            for (id, began) in &live {
-                let reference = checkouts.dir.join(REFERENCES).join(id);
-                if let Some(began) = began.as_ref().filter(|began| checkouts.dir.join(began).exists())
-                    && !reference.exists()
-                {
-                    file::replace(&reference, began.as_bytes(), 0o600)
-                        .map_err(|source| Error::io(&reference, source))?;
-                }
-            }
-            let dead = entries(&checkouts.dir.join(REFERENCES))?
-                .into_iter()
-                .filter(|path| !live.contains_key(&name(path)));
+            let dead = references.0.iter().filter(|path| !live.contains(&name(path)));
             let mut released = 0;
             for reference in dead {
-                checkouts.drop_reference(&reference)?;
+                checkouts.drop_reference(reference)?;
                 released += 1;
             }
             Ok(released)
         })
         .await
+    }
+
+    /// Whether the checkout of the commit is there and the reference of the sandbox is not.
+    pub fn is_lost(&self, project: &ProjectId, commit: &CommitId, sandbox: &SandboxId) -> bool {
+        !self.reference(sandbox).exists() && self.dir.join(format!("{project}/{commit}")).exists()
+    }
+
+    /// Writes the reference of a sandbox again after it was lost. The caller makes sure that the sandbox is not removed
+    /// meanwhile: no later step would release a checkout that was released already.
+    pub async fn restore(
+        &self,
+        project: &ProjectId,
+        commit: &CommitId,
+        sandbox: &SandboxId,
+    ) -> Result<(), Error> {
+        self.refer(project, commit, sandbox).await.map(drop)
     }
 
     /// Removes what no sandbox uses, beyond what is to be kept, and what crashes have left.

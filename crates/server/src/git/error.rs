@@ -46,7 +46,7 @@ pub enum Error {
          rebuilt: {reason}; it is kept as it is, and the next fetch tries again"
     )]
     Damaged { mirror: String, damage: String, reason: String },
-    #[error("damaged mirrors that still hold what was lost are kept already ({}); look at them and remove them", listed(.mirrors))]
+    #[error("{} damaged mirrors of this project are already kept because refs in them could not be recovered ({}); inspect and remove them", .mirrors.len(), listed(.mirrors))]
     TooManyAside { mirrors: Vec<String> },
     #[error("git {name} printed something that cannot be read")]
     Unreadable { name: &'static str },

@@ -15,6 +15,8 @@ pub(super) enum Condition {
     Sound,
     /// What is wrong with it.
     Damaged(String),
+    /// Why nothing is known of its objects.
+    Unknown(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,13 +34,20 @@ impl Mirrors {
         path: &Path,
         depth: Depth,
     ) -> Result<Condition, Error> {
-        let look = |dir: PathBuf| blocking(move || Ok(outline(&dir)));
-        if look(path.to_owned()).await?.is_some() {
-            // A push that is under way looks like damage for a moment.
-            let _alone = self.alone(project).await?;
-            if let Some(damage) = look(path.to_owned()).await? {
-                return Ok(Condition::Damaged(damage));
+        match self.condition(path, depth).await? {
+            Condition::Damaged(_) => {
+                // A push that is under way, and an object that comes while Git reads, look like damage.
+                let _alone = self.alone(project).await?;
+                self.condition(path, depth).await
             }
+            condition => Ok(condition),
+        }
+    }
+
+    async fn condition(&self, path: &Path, depth: Depth) -> Result<Condition, Error> {
+        let dir = path.to_owned();
+        if let Some(damage) = blocking(move || Ok(outline(&dir))).await? {
+            return Ok(Condition::Damaged(damage));
         }
         for args in [&["rev-parse", "--is-bare-repository"][..], &["for-each-ref", "--count=1"]] {
             let (name, args) = (args[0], &args[1..]);
@@ -46,9 +55,13 @@ impl Mirrors {
                 return damaged(failure);
             }
         }
-        if depth == Depth::Outline {
-            return Ok(Condition::Sound);
+        match depth {
+            Depth::Outline => Ok(Condition::Sound),
+            Depth::Objects => self.fsck(path).await,
         }
+    }
+
+    async fn fsck(&self, path: &Path) -> Result<Condition, Error> {
         // Each bit of the exit code is a kind of fault.
         let faults: Vec<i32> = (1..32).collect();
         let call =
@@ -59,6 +72,9 @@ impl Mirrors {
                 let said = String::from_utf8_lossy(&output);
                 let first = said.lines().next().unwrap_or("objects or refs cannot be read");
                 Ok(Condition::Damaged(format!("git fsck: {first}")))
+            }
+            Err(failure @ (Failure::TimedOut { .. } | Failure::TooMuch { .. })) => {
+                Ok(Condition::Unknown(failure.to_string()))
             }
             Err(failure) => damaged(failure),
         }
@@ -88,7 +104,7 @@ fn outline(dir: &Path) -> Option<String> {
     // Git deletes the log of a ref with the ref. One that is left is of a ref that was lost.
     let found = salvage::read(dir);
     let lost = found.refs.iter().find(|(_, found)| found.written.is_none());
-    lost.map(|(name, _)| format!("{name} is unreadable or gone"))
+    lost.map(|(name, _)| format!("ref {name} is missing or unreadable"))
 }
 
 /// The mirror as people find it: below the data directory.

@@ -357,6 +357,7 @@ impl Mirrors {
         let gone = path.with_extension("removed");
         blocking(move || {
             clear(&gone)?;
+            clear(&path.with_extension("rebuilding"))?;
             match std::fs::rename(&path, &gone) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io(&path, error)),
                 _ => clear(&gone),

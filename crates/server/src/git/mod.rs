@@ -20,7 +20,7 @@ mod suspect;
 mod trial;
 mod wanted;
 
-pub use checkout::{Checkouts, Swept};
+pub use checkout::{Checkouts, References, Swept};
 pub use command::{Call, Failure, Git, Running, bounded, tail};
 pub use error::Error;
 pub use fault::Fault;

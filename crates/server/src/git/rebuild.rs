@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -19,7 +20,7 @@ use super::{
     file::{self, blocking},
     health::shown,
     mirror::{FAR, FOLLOWED, HEADS},
-    salvage::{self, Found},
+    salvage::{self, Found, Remains},
 };
 use crate::{
     clock::Clock,
@@ -33,11 +34,16 @@ use crate::{
 pub const ASIDE_MAX: usize = 3;
 const BROKEN: &str = ".broken-";
 const REPORT: &str = "omoi-rebuilt.json";
+/// The new mirror has everything and may take the place of the damaged one.
+const WHOLE: &str = "omoi-whole";
 /// There is a report that no project has been told of.
 const UNTOLD: &str = "omoi-untold";
 /// Commits of a ref that are tried, and tries of one rebuild, each of which starts Git a few times.
 const CANDIDATES_MAX: usize = 20;
 const TRIES_MAX: usize = 5_000;
+/// How long the refs of a damaged mirror are looked for, since no push is taken meanwhile. Those that are left are lost by
+/// name, and stay in the mirror that is put aside.
+const SALVAGE_LIMIT: Duration = Duration::from_secs(600);
 
 /// Both keep pushes and changes of branches out.
 pub(super) struct Alone {
@@ -138,17 +144,20 @@ impl Mirrors {
     ) -> Result<(usize, Vec<LostRef>), Error> {
         let (dir, id) = (broken.to_owned(), project.id.clone());
         let checkouts = self.dir().with_file_name("checkouts").join(project.id.as_str());
-        let (mut refs, stores) = blocking(move || Ok(sources(&dir, &checkouts))).await?;
+        let (remains, stores) = blocking(move || Ok(sources(&dir, &checkouts))).await?;
+        let (mut refs, unread) = (remains.refs, remains.unread);
         let far = self.names(new, FAR).await?;
         let followed: BTreeSet<String> =
             refs.keys().filter_map(|name| Some(format!("{HEADS}{}", name.strip_prefix(FOLLOWED)?))).collect();
         let default = format!("{HEADS}{}", project.default_branch);
         refs.retain(|name, _| !name.starts_with(FOLLOWED) && !followed.contains(name) && *name != default);
         let salvage = Salvage { mirrors: self, new, stores, far: far.values().cloned().collect() };
-        let mut tries = TRIES_MAX;
+        let mut tries = Tries { left: TRIES_MAX, until: Instant::now() + SALVAGE_LIMIT };
         let tips: Vec<CommitId> = refs.values().filter_map(|found| found.written.clone()).collect();
         let whole = salvage.bring(&tips).await?;
         let (mut back, mut lost) = (BTreeMap::new(), Vec::new());
+        // What it names is not known.
+        lost.extend(unread.into_iter().map(|name| LostRef { name, commit: None, now: None }));
         for (name, found) in &refs {
             let at = if whole && found.written.is_some() {
                 found.written.clone()
@@ -173,7 +182,7 @@ impl Mirrors {
         let saved = back.len() - lost.iter().filter(|lost| lost.now.is_some()).count();
         let changes = back.iter().map(|(name, (at, _))| format!("create {name} {at}\n")).collect();
         self.update(new, changes).await?;
-        salvage.logs(back.iter().map(|(name, (_, log))| (name, *log))).await?;
+        salvage.logs(back.iter().map(|(name, (_, log))| (name, *log)), &mut tries).await?;
         tracing::debug!(project.id = %id, saved, lost = lost.len(), "refs of a damaged mirror were salvaged");
         Ok((saved, lost))
     }
@@ -250,8 +259,11 @@ impl Salvage<'_> {
     }
 
     /// The newest commit of a ref that can be brought whole.
-    async fn newest(&self, found: &Found, tries: &mut usize) -> Result<Option<CommitId>, Error> {
+    async fn newest(&self, found: &Found, tries: &mut Tries) -> Result<Option<CommitId>, Error> {
         let mut candidates = found.candidates();
+        if tries.are_over() {
+            return Ok(None);
+        }
         if let Some(tip) = candidates.first() {
             // What was committed in several steps and pushed at once has no log of each.
             let call = self.mirrors.git().call(self.new, "rev-list").args(["--first-parent", "--stdin"]);
@@ -264,8 +276,7 @@ impl Salvage<'_> {
             candidates.splice(1..1, older.into_iter().skip(1));
         }
         for commit in candidates.into_iter().take(CANDIDATES_MAX) {
-            *tries = tries.saturating_sub(1);
-            if *tries > 0 && self.bring(std::slice::from_ref(&commit)).await? {
+            if tries.take() && self.bring(std::slice::from_ref(&commit)).await? {
                 return Ok(Some(commit));
             }
         }
@@ -278,15 +289,30 @@ impl Salvage<'_> {
     }
 
     /// Puts the lines of the logs back whose commits are there, and brings those that can be had.
-    async fn logs(&self, logs: impl Iterator<Item = (&String, &Vec<String>)>) -> Result<(), Error> {
-        for (name, lines) in logs.filter(|(_, lines)| !lines.is_empty()) {
+    async fn logs(
+        &self,
+        logs: impl Iterator<Item = (&String, &Vec<String>)>,
+        tries: &mut Tries,
+    ) -> Result<(), Error> {
+        let commit_of =
+            |line: &str| line.split(' ').nth(1).and_then(|commit| commit.parse::<CommitId>().ok());
+        let newest = |lines: &[String]| lines[lines.len().saturating_sub(CANDIDATES_MAX)..].to_vec();
+        let logs: Vec<(&String, Vec<String>)> =
+            logs.filter(|(_, lines)| !lines.is_empty()).map(|(name, lines)| (name, newest(lines))).collect();
+        let all = logs.iter().flat_map(|(_, lines)| lines.iter().filter_map(|line| commit_of(line)));
+        let mut there = self.there(all.collect()).await?;
+        for (name, lines) in logs {
             let mut kept = String::new();
-            for line in lines.iter().rev().take(CANDIDATES_MAX).rev() {
-                let commit = line.split(' ').nth(1).and_then(|commit| commit.parse::<CommitId>().ok());
-                if let Some(commit) = commit
-                    && self.bring(&[commit]).await?
+            for line in lines {
+                let Some(commit) = commit_of(&line) else { continue };
+                if !there.contains(&commit)
+                    && tries.take()
+                    && self.bring(std::slice::from_ref(&commit)).await?
                 {
-                    kept.push_str(line);
+                    there.insert(commit.clone());
+                }
+                if there.contains(&commit) {
+                    kept.push_str(&line);
                     kept.push('\n');
                 }
             }
@@ -300,11 +326,39 @@ impl Salvage<'_> {
         }
         Ok(())
     }
+
+    /// Those of the commits that the new repository has. It has each whole: it is fetched, or brought with all it holds.
+    async fn there(&self, commits: BTreeSet<CommitId>) -> Result<BTreeSet<CommitId>, Error> {
+        let asked: String = commits.iter().map(|commit| format!("{commit}\n")).collect();
+        let call = self.mirrors.git().call(self.new, "cat-file");
+        let said = call.arg("--batch-check=%(objectname) %(objecttype)").input(asked).run().await?;
+        let said = String::from_utf8_lossy(&said);
+        Ok(said.lines().filter_map(|line| line.strip_suffix(" commit")?.parse().ok()).collect())
+    }
+}
+
+/// How much may still be tried in a rebuild.
+struct Tries {
+    left: usize,
+    until: Instant,
+}
+
+impl Tries {
+    fn are_over(&self) -> bool {
+        self.left == 0 || Instant::now() >= self.until
+    }
+
+    /// Whether one more may begin.
+    fn take(&mut self) -> bool {
+        let may = !self.are_over();
+        self.left -= usize::from(may);
+        may
+    }
 }
 
 /// The refs that are known, and where objects may be.
-fn sources(broken: &Path, checkouts: &Path) -> (BTreeMap<String, Found>, String) {
-    let mut refs = salvage::read(broken).refs;
+fn sources(broken: &Path, checkouts: &Path) -> (Remains, String) {
+    let mut remains = salvage::read(broken);
     let mut trees: Vec<PathBuf> = fs::read_dir(checkouts)
         .into_iter()
         .flatten()
@@ -321,7 +375,7 @@ fn sources(broken: &Path, checkouts: &Path) -> (BTreeMap<String, Found>, String)
                 if let Some((commit, branch)) = line.split_once(" refs/remotes/origin/")
                     && let Ok(commit) = commit.parse()
                 {
-                    let found = refs.entry(format!("{HEADS}{branch}")).or_default();
+                    let found = remains.refs.entry(format!("{HEADS}{branch}")).or_default();
                     found.written.get_or_insert(commit);
                 }
             }
@@ -329,7 +383,7 @@ fn sources(broken: &Path, checkouts: &Path) -> (BTreeMap<String, Found>, String)
     }
     let stores = std::iter::once(broken.join("objects")).chain(trees.iter().map(|dir| dir.join("objects")));
     let stores: Vec<String> = stores.filter(|dir| dir.is_dir()).map(|dir| quoted(&dir)).collect();
-    (refs, stores.join(":"))
+    (remains, stores.join(":"))
 }
 
 /// As Git reads a path that may hold a colon.
@@ -354,12 +408,31 @@ fn exchange(path: &Path, beside: &Path, aside: &Path, report: &Rebuilt) -> Resul
     }
     file::replace(&path.join(REPORT), &text, 0o600).map_err(io)?;
     file::replace(&path.join(UNTOLD), b"", 0o600).map_err(io)?;
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, beside, CWD, path, RenameFlags::EXCHANGE) {
-        Ok(()) => fs::rename(beside, aside).map_err(io),
-        // Some file systems cannot.
-        Err(_) => fs::rename(path, aside).and_then(|()| fs::rename(beside, path)).map_err(io),
+    file::replace(&beside.join(WHOLE), b"", 0o600).map_err(io)?;
+    use rustix::{
+        fs::{CWD, RenameFlags, renameat_with},
+        io::Errno,
+    };
+    let exchanged = match renameat_with(CWD, beside, CWD, path, RenameFlags::EXCHANGE) {
+        Ok(()) => fs::rename(beside, aside),
+        // Some file systems cannot. A crash between the two steps leaves no mirror; `finish_exchange` takes the second.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            fs::rename(path, aside).and_then(|()| fs::rename(beside, path))
+        }
+        Err(error) => Err(error.into()),
+    };
+    exchanged.and_then(|()| fs::remove_file(path.join(WHOLE))).map_err(io)
+}
+
+/// Takes the second step of an exchange that a crash has cut off between the two, where the file system cannot exchange in
+/// one: the damaged mirror is aside, and the new one is whole and not in its place.
+pub(super) fn finish_exchange(path: &Path) -> Result<(), Error> {
+    let beside = path.with_extension("rebuilding");
+    if path.exists() || !beside.join(WHOLE).is_file() || beside.join(UNTOLD).exists() {
+        return Ok(());
     }
+    let finished = fs::rename(&beside, path).and_then(|()| fs::remove_file(path.join(WHOLE)));
+    finished.map_err(|source| Error::io(path, source))
 }
 
 fn all_aside(dir: &Path) -> Result<Vec<(ProjectId, PathBuf)>, Error> {

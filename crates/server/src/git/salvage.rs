@@ -9,9 +9,10 @@ use std::{
 
 use crate::domain::{branch, commit::CommitId};
 
-/// Refs that no fetch brings.
-const OWN: &[&str] = &["refs/heads", "refs/preserved", "refs/omoi"];
-/// Of larger files only so much is read.
+/// Refs that a fetch brings. Every other was made here.
+const FETCHED: &[&str] = &["refs/remotes", "refs/tags"];
+const PACKED: &str = "packed-refs";
+/// Larger files are not read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// What is known of a ref.
@@ -38,46 +39,51 @@ impl Found {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Remains {
     pub refs: BTreeMap<String, Found>,
+    /// Files that may name further refs and are too large to be read.
+    pub unread: Vec<String>,
 }
 
 pub(super) fn read(git_dir: &Path) -> Remains {
     let mut remains = Remains::default();
-    for line in text(&git_dir.join("packed-refs")).lines() {
+    let packed = git_dir.join(PACKED);
+    if fs::metadata(&packed).is_ok_and(|meta| meta.len() > FILE_BYTES_MAX) {
+        remains.unread.push(PACKED.to_owned());
+    }
+    for line in text(&packed).lines() {
         if let Some((commit, name)) = line.split_once(' ')
             && let (Ok(commit), true) = (commit.parse(), is_own(name))
         {
             remains.refs.entry(name.to_owned()).or_default().written = Some(commit);
         }
     }
-    for own in OWN {
-        for (name, file) in files(git_dir, own) {
+    for (name, file) in files(git_dir) {
+        let found = remains.refs.entry(name).or_default();
+        // A file of its own counts before the packed line, which is older.
+        let packed = std::mem::replace(&mut found.written, text(&file).trim().parse().ok());
+        found.before.extend(packed);
+    }
+    for (name, file) in files(&git_dir.join("logs")) {
+        let lines: Vec<String> = text(&file).lines().map(str::to_owned).collect();
+        let moves = lines.iter().rev().filter_map(|line| line.split(' ').nth(1)?.parse().ok());
+        let before: Vec<CommitId> = moves.collect();
+        if !before.is_empty() {
             let found = remains.refs.entry(name).or_default();
-            // A file of its own counts before the packed line, which is older.
-            let packed = std::mem::replace(&mut found.written, text(&file).trim().parse().ok());
-            found.before.extend(packed);
-        }
-        for (name, file) in files(&git_dir.join("logs"), own) {
-            let lines: Vec<String> = text(&file).lines().map(str::to_owned).collect();
-            let moves = lines.iter().rev().filter_map(|line| line.split(' ').nth(1)?.parse().ok());
-            let before: Vec<CommitId> = moves.collect();
-            if !before.is_empty() {
-                let found = remains.refs.entry(name).or_default();
-                found.before.splice(0..0, before);
-                found.log = lines;
-            }
+            found.before.splice(0..0, before);
+            found.log = lines;
         }
     }
     remains
 }
 
 fn is_own(name: &str) -> bool {
-    OWN.iter().any(|own| name.strip_prefix(own).is_some_and(|rest| rest.starts_with('/')))
-        && name.strip_prefix("refs/").is_some_and(branch::is_valid)
+    !FETCHED.iter().any(|above| name.strip_prefix(above).is_some_and(|rest| rest.starts_with('/')))
+        // A line that was cut off may end anywhere.
+        && name.strip_prefix("refs/").is_some_and(|rest| rest.contains('/') && branch::is_valid(rest))
 }
 
-/// The files below `dir/prefix`, by their names below `dir`.
-fn files(dir: &Path, prefix: &str) -> Vec<(String, PathBuf)> {
-    let (mut found, mut dirs) = (Vec::new(), vec![dir.join(prefix)]);
+/// The files of own refs below `dir/refs`, by their names below `dir`.
+fn files(dir: &Path) -> Vec<(String, PathBuf)> {
+    let (mut found, mut dirs) = (Vec::new(), vec![dir.join("refs")]);
     while let Some(next) = dirs.pop() {
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -121,7 +127,11 @@ mod tests {
         put("refs/heads/empty", "");
         put("refs/heads/half.lock", &id("b"));
         put("refs/preserved/sbx-1", &format!("{}\n", id("c")));
+        put("refs/set-aside/sbx-1", &format!("{}\n", id("c")));
+        put("refs/omoi/followed/main", &format!("{}\n", id("c")));
+        put("refs/of-later/x", &format!("{}\n", id("c")));
         put("refs/remotes/origin/main", &format!("{}\n", id("d")));
+        put("refs/tags/v2", &format!("{}\n", id("d")));
         let log =
             |from: &str, to: &str| format!("{} {} Omoi <omoi@localhost> 1 +0000\tpush\n", id(from), id(to));
         put("logs/refs/heads/empty", &format!("{}{}torn", log("0", "e"), log("e", "f")));
@@ -129,7 +139,11 @@ mod tests {
         let found = read(dir.path());
         let names: Vec<_> = found.refs.keys().map(String::as_str).collect();
         let all = ["empty", "gone", "loose", "packed"].map(|name| format!("refs/heads/{name}"));
-        assert_eq!(names, [&all[0], &all[1], &all[2], &all[3], "refs/preserved/sbx-1"]);
+        let others =
+            ["refs/of-later/x", "refs/omoi/followed/main", "refs/preserved/sbx-1", "refs/set-aside/sbx-1"];
+        let all: Vec<&str> = all.iter().map(String::as_str).chain(others).collect();
+        assert_eq!(names, all);
+        assert_eq!(found.unread, Vec::<String>::new());
         let of = |name: &str| {
             found.refs[name].candidates().iter().map(|id| id.as_str()[..1].to_owned()).collect::<String>()
         };
@@ -137,5 +151,13 @@ mod tests {
         assert_eq!(of("refs/heads/gone"), "e");
         assert_eq!((of("refs/heads/loose"), of("refs/heads/packed")), ("b".to_owned(), "a".to_owned()));
         assert!(found.refs["refs/heads/gone"].written.is_none());
+    }
+
+    #[test]
+    fn a_file_of_refs_that_is_too_large_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let packed = fs::File::create(dir.path().join(PACKED)).unwrap();
+        packed.set_len(FILE_BYTES_MAX + 1).unwrap();
+        assert_eq!(read(dir.path()).unread, [PACKED]);
     }
 }

@@ -10,6 +10,7 @@ use super::{
     Error, Hold, Mirrors,
     file::{self, blocking},
     health::{Condition, Depth},
+    rebuild::finish_exchange,
 };
 use crate::clock::Clock;
 
@@ -17,7 +18,7 @@ const NEW: &[u8] = b"new\n";
 const TRIED: &[u8] = b"tried\n";
 /// How long after a failed attempt at a repair the next one begins by itself.
 const TRY_AGAIN: Duration = Duration::from_secs(60);
-/// Beside the name of a project whose mirror was looked at and is sound.
+/// Beside the name of a project whose mirror was looked at and is not known to be damaged.
 const SOUND: &str = ".sound";
 /// How long that counts against what a client may have caused.
 const SOUND_FOR: Duration = Duration::from_secs(600);
@@ -101,9 +102,20 @@ impl Mirrors {
     /// Says whether the mirror was damaged, and is rebuilt. The caller holds the lock of fetches.
     pub(super) async fn repair(&self, project: &Project, depth: Depth) -> Result<bool, Error> {
         let path = self.path(&project.id);
+        let place = path.clone();
+        blocking(move || finish_exchange(&place)).await?;
         let damage = if path.exists() {
             match self.examine(&project.id, &path, depth).await? {
                 Condition::Sound => return Ok(false),
+                Condition::Unknown(why) => {
+                    let id = &project.id;
+                    tracing::warn!(
+                        project.id = %id,
+                        "the mirror of project {id} could not be examined and is used as it is: {why}; \
+                         if it is large, raise git.timeout"
+                    );
+                    return Ok(false);
+                }
                 Condition::Damaged(damage) => damage,
             }
         } else if self.was_seen(&project.id) {

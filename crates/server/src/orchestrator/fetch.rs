@@ -11,15 +11,21 @@ use crate::{
 
 /// Repositories that are fetched at the same time.
 const AT_ONCE: usize = 4;
+/// Mirrors that are examined at the same time. Git reads every object of each.
+const EXAMINED_AT_ONCE: usize = 2;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub fetched: usize,
     pub failed: usize,
-    /// Mirrors that may be damaged and were looked at.
-    pub looked_at: usize,
     /// Projects that were told of a rebuilt mirror.
     pub told: usize,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Mirrors that may be damaged and were looked at.
+    pub looked_at: usize,
 }
 
 #[derive(Clone)]
@@ -36,6 +42,13 @@ impl Fetch {
         }
         fetch(&self.store, &self.mirrors).await
     }
+
+    pub async fn settle(&self) -> Result<Settled, git::Error> {
+        if !self.node.is_keeper() {
+            return Ok(Settled::default());
+        }
+        settle(&self.store, &self.mirrors).await
+    }
 }
 
 /// Fetches what is wanted, and says to whoever waits why it cannot be had.
@@ -44,10 +57,6 @@ pub async fn fetch(store: &Store, mirrors: &Mirrors) -> Result<Report, git::Erro
     let fetches = stream::iter(wanted).map(|project| fetch_one(store, mirrors, project));
     let done: Vec<Result<bool, git::Error>> = fetches.buffer_unordered(AT_ONCE).collect().await;
     let mut report = Report { told: tell(store, mirrors).await?, ..Report::default() };
-    for id in mirrors.suspects().await? {
-        attend(store, mirrors, &id).await;
-        report.looked_at += 1;
-    }
     for fetched in done {
         if fetched? {
             report.fetched += 1;
@@ -56,6 +65,17 @@ pub async fn fetch(store: &Store, mirrors: &Mirrors) -> Result<Report, git::Erro
         }
     }
     Ok(report)
+}
+
+/// Looks at the mirrors that may be damaged. No fetch of another project waits for that.
+pub async fn settle(store: &Store, mirrors: &Mirrors) -> Result<Settled, git::Error> {
+    let suspects = stream::iter(mirrors.suspects().await?);
+    let looked_at = suspects
+        .map(|id| async move { attend(store, mirrors, &id).await })
+        .buffer_unordered(EXAMINED_AT_ONCE)
+        .count()
+        .await;
+    Ok(Settled { looked_at })
 }
 
 async fn fetch_one(store: &Store, mirrors: &Mirrors, id: ProjectId) -> Result<bool, git::Error> {

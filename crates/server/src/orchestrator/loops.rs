@@ -136,7 +136,8 @@ impl Loops {
         run.every("dispatch", DISPATCH_PERIOD, wakes.dispatch, dispatch, |it: Dispatch| async move {
             it.tick().await
         });
-        run.every("fetch", FETCH_PERIOD, never(), fetch, |it: Fetch| async move { it.tick().await });
+        run.every("fetch", FETCH_PERIOD, never(), fetch.clone(), |it: Fetch| async move { it.tick().await });
+        run.every("settle", FETCH_PERIOD, never(), fetch, |it: Fetch| async move { it.settle().await });
         run.every(
             "advance",
             ADVANCE_PERIOD,

@@ -26,7 +26,7 @@ pub use advance::{Advance, advance};
 pub use conductor::Conductor;
 pub use diagnose::{Diagnose, diagnose};
 pub use dispatch::{Dispatch, dispatch};
-pub use fetch::{Fetch, fetch};
+pub use fetch::{Fetch, fetch, settle};
 pub use guardian::Guardian;
 pub use judge::Judge;
 pub use launch::Defaults;

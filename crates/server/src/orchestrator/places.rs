@@ -7,7 +7,7 @@ mod ending;
 mod rescues;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeSet, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-use omoi_protocol::{CommandId, FailureKind, Place, ProjectId, SandboxId, sandbox::Command};
+use omoi_protocol::{
+    CommandId, FailureKind, Place, ProjectId, SandboxId,
+    sandbox::{Command, KEEP_LIMIT},
+};
 use serde_json::json;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
@@ -44,6 +47,8 @@ const LIMIT: usize = 5_000;
 /// A spawn that fails by something that may pass is tried this often before the attempt has failed.
 const SPAWN_TRIES: i64 = 5;
 const RESCUE_TIMEOUT: Duration = Duration::from_secs(600);
+/// A rescue also sends the events that its worker could not send.
+const _: () = assert!(KEEP_LIMIT.as_secs() + 100 < RESCUE_TIMEOUT.as_secs());
 /// Sandboxes that are asked to stop at the same time. Each waits on a thread.
 const STOPS_AT_ONCE: usize = 32;
 const LOG_TAIL_BYTES: usize = 1024;
@@ -228,12 +233,12 @@ impl Places {
         if !own.node.is_keeper() {
             return Ok(Swept::default());
         }
+        let references = own.checkouts.references().await?;
         let rows = own.store.place_list(own.node.name(), LIMIT).await?;
-        let began = |row: &Placed| Some((row.project_id.clone(), row.base_commit.as_ref()?.parse().ok()?));
-        let mut live: BTreeMap<_, _> = rows.into_iter().map(|row| (row.id.clone(), began(&row))).collect();
+        let mut live: BTreeSet<SandboxId> = rows.iter().map(|row| row.id.clone()).collect();
         let mut swept = Swept::default();
         for id in own.provider.list().await? {
-            if live.contains_key(&id) {
+            if live.contains(&id) {
                 continue;
             }
             match own.store.sandbox_get(&id).await {
@@ -243,17 +248,20 @@ impl Places {
                     swept.places += 1;
                 }
                 Ok(_) => {
-                    live.insert(id, None);
+                    live.insert(id);
                 }
                 Err(store::Error::NotFound { .. }) => {
                     tracing::warn!(sandbox.id = %id, "sandbox {id} is on this machine and the store does not know it; it stays");
-                    live.insert(id, None);
+                    live.insert(id);
                 }
                 Err(error) => return Err(error.into()),
             }
         }
         swept.egress_lines = own.store.egress_prune(LIMIT).await?;
-        swept.checkouts = own.checkouts.reconcile(&live).await?;
+        swept.checkouts = own.checkouts.reconcile(references, &live).await?;
+        for row in &rows {
+            own.restore_reference(row).await?;
+        }
         own.checkouts.sweep().await?;
         Ok(swept)
     }
@@ -301,6 +309,25 @@ impl Shared {
 
     fn begin(&self, id: &SandboxId) -> bool {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone())
+    }
+
+    /// Writes the reference of a sandbox to its checkout again if it was lost. No step of the sandbox runs meanwhile, and one
+    /// that is to be removed gets none: a step that has released the checkout already would leave the reference for good.
+    async fn restore_reference(&self, row: &Placed) -> Result<(), Error> {
+        let Some(commit) = row.base_commit.as_ref().and_then(|base| base.parse().ok()) else { return Ok(()) };
+        if !self.checkouts.is_lost(&row.project_id, &commit, &row.id) || !self.begin(&row.id) {
+            return Ok(());
+        }
+        let restored = async {
+            let place = self.store.sandbox_get(&row.id).await?.place;
+            if matches!(place, Place::Wanted | Place::Up) {
+                self.checkouts.restore(&row.project_id, &commit, &row.id).await?;
+            }
+            Ok(())
+        };
+        let restored = restored.await;
+        self.done(&row.id);
+        restored
     }
 
     fn done(&self, id: &SandboxId) {
@@ -437,7 +464,7 @@ impl Shared {
         let base = self.base(facts, resumed.as_ref(), row).await?;
         let checkout = match self.checkouts.acquire(&facts.project.id, &base, &row.id).await {
             // The mirror may be damaged, which a fetch finds out and puts right.
-            Err(git::Error::Git(_) | git::Error::NoCommit { .. }) => {
+            Err(git::Error::Git(_) | git::Error::NoCommit { .. } | git::Error::NoMirror(_)) => {
                 self.mirrors.refresh(&facts.project).await?;
                 self.checkouts.acquire(&facts.project.id, &base, &row.id).await?
             }

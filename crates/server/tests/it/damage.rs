@@ -34,7 +34,7 @@ struct Place {
 }
 
 impl Place {
-    /// With a mirror that holds two branches of its own, and what was kept of a sandbox.
+    /// With a mirror that holds two branches of its own, and what was kept and set aside of a sandbox.
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = Config { data_dir: dir.path().join("data"), ..Config::default() };
@@ -53,6 +53,7 @@ impl Place {
         place.push("refs/heads/fix/1", "two");
         place.push("refs/heads/spec/shop", "shop");
         place.push("refs/preserved/sbx-1", "kept");
+        place.push("refs/set-aside/sbx-1", "aside");
         place
     }
 
@@ -211,6 +212,57 @@ async fn a_damaged_mirror_is_rebuilt_and_keeps_all_that_only_it_had() {
     }
 }
 
+fn make_pipe(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let _ = fs::remove_file(path);
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_comes_while_a_mirror_is_examined_is_no_damage() {
+    let place = Place::new().await;
+    let object = place.object(&place.id("refs/preserved/sbx-1"));
+    let away = object.with_extension("away");
+    fs::rename(&object, &away).unwrap();
+    // It holds Git until somebody opens it for writing, and then holds nothing.
+    make_pipe(&object);
+    place.mirrors.suspect(&place.project.id).await.unwrap();
+    let push = place.mirrors.in_use(&place.project.id).await.unwrap();
+    let comes = async {
+        let pipe = object.clone();
+        let opened = tokio::task::spawn_blocking(move || fs::File::options().write(true).open(pipe).unwrap());
+        let opened = opened.await.unwrap();
+        fs::rename(&away, &object).unwrap();
+        drop((opened, push));
+    };
+    let (attended, ()) = tokio::join!(place.mirrors.attend(&place.project), comes);
+    attended.unwrap();
+    assert!(place.aside().is_empty(), "{:?}", place.aside());
+    assert_eq!(place.mirrors.suspects().await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mirror_that_cannot_be_examined_in_time_is_fetched_all_the_same() {
+    let place = Place::new().await;
+    let slow = Config {
+        git: omoi_server::config::Git {
+            timeout: std::time::Duration::from_secs(2),
+            ..place.config.git.clone()
+        },
+        ..place.config.clone()
+    };
+    let mirrors = Mirrors::new(&slow).unwrap();
+    let object = place.object(&"ab".repeat(20));
+    fs::create_dir_all(object.parent().unwrap()).unwrap();
+    make_pipe(&object);
+    mirrors.suspect(&place.project.id).await.unwrap();
+    let next = place.far.commit("next", "next\n");
+    assert_eq!(mirrors.refresh(&place.project).await.unwrap().as_str(), next);
+    assert!(place.aside().is_empty());
+    mirrors.suspect_by_hearsay(&place.project.id).await.unwrap();
+    assert_eq!(mirrors.suspects().await.unwrap(), [], "a client cannot have it examined again at once");
+}
+
 #[tokio::test]
 async fn what_a_fetch_stumbles_over_needs_no_suspicion() {
     for (what, harm) in CURABLE.iter().filter(|(what, _)| what.contains("HEAD") || what.contains("config")) {
@@ -220,6 +272,27 @@ async fn what_a_fetch_stumbles_over_needs_no_suspicion() {
         assert_eq!(place.mirrors.refresh(&place.project).await.unwrap().as_str(), place.far.head(), "{what}");
         assert_eq!(place.own().await, before, "{what}");
     }
+}
+
+#[tokio::test]
+async fn a_crash_between_the_two_steps_of_an_exchange_loses_nothing() {
+    let place = Place::new().await;
+    let before = place.own().await;
+    fs::remove_file(place.object(&place.far.head())).unwrap();
+    place.mirrors.suspect(&place.project.id).await.unwrap();
+    place.mirrors.refresh(&place.project).await.unwrap();
+    // As a file system leaves it that cannot exchange two directories in one step.
+    let beside = place.mirror().with_extension("rebuilding");
+    fs::rename(place.mirror(), &beside).unwrap();
+    fs::write(beside.join("omoi-whole"), "").unwrap();
+    for report in place.mirrors.untold().await.unwrap() {
+        place.mirrors.told(&report).await.unwrap();
+    }
+    let mirrors = Mirrors::new(&place.config).unwrap();
+    assert_eq!(mirrors.refresh(&place.project).await.unwrap().as_str(), place.far.head());
+    assert_eq!(place.own().await, before);
+    assert_eq!(place.aside().len(), 1);
+    assert!(!beside.exists() && !place.mirror().join("omoi-whole").exists());
 }
 
 #[tokio::test]
@@ -296,7 +369,7 @@ async fn damaged_mirrors_that_still_hold_what_was_lost_are_not_removed_to_make_r
             refreshed.unwrap();
         } else {
             let said = refreshed.unwrap_err().to_string();
-            assert!(said.contains("look at them and remove them") && said.contains(".broken-"), "{said}");
+            assert!(said.contains("inspect and remove them") && said.contains(".broken-"), "{said}");
         }
     }
     assert_eq!(place.aside().len(), 3);
@@ -388,8 +461,8 @@ on_both! {
         fs::remove_file(mirror.join("objects").join(&work[..2]).join(&work[2..])).unwrap();
         mirrors.suspect(&of.id).await.unwrap();
 
-        let looked = orchestrator::fetch(app.store(), &mirrors).await.unwrap();
-        assert_eq!((looked.looked_at, looked.told), (1, 0));
+        assert_eq!(orchestrator::settle(app.store(), &mirrors).await.unwrap().looked_at, 1);
+        assert_eq!(orchestrator::settle(app.store(), &mirrors).await.unwrap().looked_at, 0, "it is settled");
         assert_eq!(orchestrator::fetch(app.store(), &mirrors).await.unwrap().told, 1);
         assert_eq!(orchestrator::fetch(app.store(), &mirrors).await.unwrap(), Default::default(), "once");
         let audit = app.get("/api/v1/audit").await.expect(200);

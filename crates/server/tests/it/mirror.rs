@@ -1,7 +1,7 @@
 //! Mirrors and checkouts, with the real Git and local repositories.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -473,7 +473,9 @@ async fn references_survive_a_restart_and_what_nobody_uses_is_swept_by_count_and
     checkouts.release(&sandbox("sbx-0")).await.unwrap();
     checkouts.release(&sandbox("sbx-0")).await.unwrap();
     place.clock.advance(SignedDuration::from_secs(1));
-    assert_eq!(checkouts.reconcile(&BTreeMap::from([(sandbox("sbx-3"), None)])).await.unwrap(), 2);
+    let live = BTreeSet::from([sandbox("sbx-3")]);
+    let references = checkouts.references().await.unwrap();
+    assert_eq!(checkouts.reconcile(references, &live).await.unwrap(), 2);
     place.clock.advance(SignedDuration::from_secs(1));
     checkouts.acquire(&project.id, &id(&commits[1]), &sandbox("sbx-4")).await.unwrap();
     place.clock.advance(SignedDuration::from_secs(1));
@@ -493,6 +495,25 @@ async fn references_survive_a_restart_and_what_nobody_uses_is_swept_by_count_and
         .unwrap()
         .map(|entry| entry.unwrap().file_name());
     assert!(left.into_iter().all(|name| !name.to_str().unwrap().starts_with(".removed")));
+}
+
+#[tokio::test]
+async fn a_sandbox_that_begins_during_a_sweep_keeps_its_checkout_and_a_lost_reference_is_written_again() {
+    let (place, far) = (Place::new(), Repository::new());
+    let project = far.project("prj-1");
+    let tip = place.mirrors.refresh(&project).await.unwrap();
+    let of = sandbox("sbx-1");
+    let (references, live) = (place.checkouts.references().await.unwrap(), BTreeSet::new());
+    assert!(!place.checkouts.is_lost(&project.id, &tip, &of), "there is no checkout yet");
+    place.checkouts.acquire(&project.id, &tip, &of).await.unwrap();
+    assert_eq!(place.checkouts.reconcile(references, &live).await.unwrap(), 0);
+    assert!(!place.checkouts.is_lost(&project.id, &tip, &of));
+
+    let reference = place.config.data_dir.join("checkouts/.references/sbx-1");
+    fs::remove_file(&reference).unwrap();
+    assert!(place.checkouts.is_lost(&project.id, &tip, &of));
+    place.checkouts.restore(&project.id, &tip, &of).await.unwrap();
+    assert!(reference.exists());
 }
 
 #[tokio::test]

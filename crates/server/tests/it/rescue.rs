@@ -116,7 +116,7 @@ on_both! {
             "left_out_files": 2, "left_out_bytes": 157_286_410,
         })).unwrap();
         let loss = kept.loss().expect("something was left out");
-        assert_eq!(loss, "2 files are not kept: big.bin (157286400 bytes): it is larger than a push; and 1 more");
+        assert_eq!(loss, "2 items could not be kept: big.bin (157286400 bytes): it is larger than a push; and 1 more");
         app.store().place_kept_in_part(&first, kept, &loss, 4096).await.unwrap();
 
         let after = shown(&app, &first).await;

@@ -3,9 +3,7 @@
 
 use std::{ffi::OsStr, fs, io, os::unix::ffi::OsStrExt, path::Path};
 
-use tokio::io::AsyncWriteExt;
-
-use crate::git::{self, Feed, Git};
+use crate::git::{self, Git};
 
 /// Somebody who clones something large into the workspace does not write it.
 const FILES_MAX: usize = 5000;
@@ -13,9 +11,8 @@ const FILES_MAX: usize = 5000;
 /// What is not ignored below `dir`, relative to the workspace. None if there is too much of it.
 pub async fn files(git: &Git, workspace: &Path, dir: &[u8]) -> Result<Option<Vec<Vec<u8>>>, git::Error> {
     let Ok(Some(mut paths)) = walk(workspace, dir) else { return Ok(None) };
-    let ignored = ignored(git, &paths).await?;
-    let ignored: std::collections::HashSet<&[u8]> = ignored.split(|byte| *byte == 0).collect();
-    paths.retain(|path| !ignored.contains(path.as_slice()));
+    let ignored = git.ignored(paths.iter().map(Vec::as_slice)).await?;
+    paths.retain(|path| !ignored.contains(path));
     Ok((paths.len() <= FILES_MAX).then_some(paths))
 }
 
@@ -41,19 +38,4 @@ fn walk(workspace: &Path, dir: &[u8]) -> io::Result<Option<Vec<Vec<u8>>>> {
         }
     }
     Ok(Some(paths))
-}
-
-async fn ignored(git: &Git, paths: &[Vec<u8>]) -> Result<Vec<u8>, git::Error> {
-    let feed = async |feed: &mut Feed| {
-        for path in paths {
-            feed.write_all(path).await?;
-            feed.write_all(b"\0").await?;
-        }
-        Ok(())
-    };
-    match git.feed(&["check-ignore", "-z", "--no-index", "--stdin"], feed).await {
-        // None of them is.
-        Err(git::Error::Failed { code: Some(1), .. }) => Ok(Vec::new()),
-        ignored => ignored,
-    }
 }

@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use omoi_protocol::git::SLIPS;
 
-use super::{Error, import::quoted, objects};
+use super::{Error, import::quoted, objects, tree::parts};
 use crate::git::{self, Feed, Git, OWN_CONFIG, is_real_dir};
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -127,6 +127,8 @@ impl Bare {
     /// A directory of objects for commits that are only here, and how the pack in it begins.
     pub fn history(&self) -> Result<(PathBuf, PathBuf), Error> {
         let objects = self.dir.path().join("history");
+        // A pack that failed halfway is no part of the next.
+        let _ = fs::remove_dir_all(&objects);
         let packs = objects.join("pack");
         self.make_dir(&packs)?;
         Ok((objects, packs.join("pack")))
@@ -207,13 +209,13 @@ impl Bare {
         Ok(tree(one).await? == tree(other).await?)
     }
 
-    /// How many files are not as they were in `base`.
-    pub async fn count_changes(&self, base: Option<&str>, commit: &str) -> Result<u64, Error> {
+    /// The files that are not as they were in `base`.
+    pub async fn changes(&self, base: Option<&str>, commit: &str) -> Result<Vec<Vec<u8>>, Error> {
         let names = match base {
             Some(base) => self.git.bytes(&["diff-tree", "-r", "-z", "--name-only", base, commit]).await?,
             None => self.git.bytes(&["ls-tree", "-r", "-z", "--name-only", commit]).await?,
         };
-        Ok(names.iter().filter(|byte| **byte == 0).count() as u64)
+        Ok(parts(&names).map(<[u8]>::to_owned).collect())
     }
 
     /// Whatever was kept under this name before is less than what is here now.

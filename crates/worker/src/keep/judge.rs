@@ -87,7 +87,10 @@ async fn names(bare: &Bare, suspects: &[&(&[u8], Entry)]) -> Result<BTreeMap<Vec
     let mut refused = BTreeMap::new();
     let (judged, beyond) = suspects.split_at(suspects.len().min(SINGLES_MAX));
     for (path, _) in beyond {
-        refused.insert((*path).to_owned(), "too many names beside it are refused".to_owned());
+        refused.insert(
+            (*path).to_owned(),
+            "too many file names are refused, so this one was not checked and is set aside".to_owned(),
+        );
     }
     if judged.is_empty() {
         return Ok(refused);
@@ -150,7 +153,7 @@ pub async fn history(
     fs::remove_dir_all(&objects).map_err(failed)?;
     let Some(verdict) = verdict else {
         return Ok(Err(format!(
-            "they have {bytes} bytes, and one push may bring {bytes_max} (git.push_bytes_max)"
+            "the new commits have {bytes} bytes; one push may have at most {bytes_max} (git.push_bytes_max)"
         )));
     };
     Ok(match verdict.into_iter().next() {

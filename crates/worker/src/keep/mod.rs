@@ -32,8 +32,9 @@ use std::{
 
 use omoi_protocol::{
     launch::{LaunchSpec, Repository},
-    sandbox::{self, SetAside},
+    sandbox::{self, KEEP_LIMIT, SetAside},
 };
+use tokio::time::timeout_at;
 
 use self::{
     bare::Bare,
@@ -47,29 +48,34 @@ use crate::git;
 
 /// How many branches besides the one that is checked out are kept with it.
 const OTHER_TIPS_MAX: usize = 16;
+/// What is left of the time for pushes when reading ends, and for the report when pushes end.
+const PUSH_RESERVE: Duration = Duration::from_secs(150);
+const REPORT_RESERVE: Duration = Duration::from_secs(30);
 /// How long looking around may take, and how long reading. What is not looked at or read by then is left out.
 const WALK_LIMIT: Duration = Duration::from_secs(90);
 const READ_LIMIT: Duration = Duration::from_secs(240);
 
+const NOT_PUSHED: &str = "there was no time left to push it";
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0} is no directory")]
+    #[error("the workspace {0} is not a directory")]
     NoWorkspace(PathBuf),
     #[error("{path} cannot be opened: {source}")]
     Workspace { path: PathBuf, source: io::Error },
     #[error("cannot make room for the work in {path}: {source}")]
     Scratch { path: PathBuf, source: io::Error },
-    #[error("the mirror cannot be reached: {0}")]
+    #[error("the server's mirror of the repository cannot be reached: {0}")]
     Door(git::Error),
-    #[error("the mirror refuses it: {0}")]
+    #[error("the server's mirror refused the push: {0}")]
     Refused(git::Error),
-    #[error("{why}")]
-    History { why: String, others: Vec<(String, String)> },
-    #[error("Git goes on refusing names after {0} rounds")]
+    #[error("Git still refuses file names after {0} attempts to set them aside")]
     Rounds(usize),
+    #[error("the work could not be kept within {} s", KEEP_LIMIT.as_secs())]
+    TimedOut,
     #[error(transparent)]
     Git(#[from] git::Error),
-    #[error("{first}; and in another way: {second}")]
+    #[error("{first}; the fallback failed as well: {second}")]
     Twice { first: Box<Error>, second: Box<Error> },
 }
 
@@ -77,11 +83,12 @@ impl Error {
     /// Whether another way to keep the work may do.
     fn allows_another_way(&self) -> bool {
         match self {
-            Self::Refused(_) | Self::History { .. } | Self::Rounds(_) | Self::Git(_) => true,
+            Self::Refused(_) | Self::Rounds(_) | Self::Git(_) => true,
             Self::NoWorkspace(_)
             | Self::Workspace { .. }
             | Self::Scratch { .. }
             | Self::Door(_)
+            | Self::TimedOut
             | Self::Twice { .. } => false,
         }
     }
@@ -131,27 +138,35 @@ impl<'a> Keep<'a> {
         Some(Self { launch, repository: launch.repository.as_ref()?, workspace, scratch, env: own })
     }
 
-    /// The files are what counts: commits that stand in their way are done without.
+    /// The files are what counts: commits that stand in their way are done without, and named as losses.
     pub async fn keep(&self) -> Result<Kept, Error> {
         if !git::is_real_dir(&self.workspace) {
             return Err(Error::NoWorkspace(self.workspace.clone()));
         }
-        let whole = match self.keep_by(Way::Whole).await {
+        let until = Instant::now() + KEEP_LIMIT;
+        let whole = match self.keep_until(until, Way::Whole, None).await {
             Err(error) if error.allows_another_way() => error,
             kept => return kept,
         };
-        let files = match self.keep_by(Way::Files).await {
+        let files = match self.keep_until(until, Way::Files, Some(&whole)).await {
             Err(error) if error.allows_another_way() => error,
-            kept => return kept.map(|kept| kept.without_commits(&whole)),
+            kept => return kept,
         };
         let twice = |first: Error, second| Error::Twice { first: Box::new(first), second: Box::new(second) };
-        match self.keep_by(Way::Aside).await {
-            Ok(kept) => Ok(kept.without_commits(&twice(whole, files))),
-            Err(third) => Err(twice(twice(whole, files), third)),
+        let before = twice(whole, files);
+        self.keep_until(until, Way::Aside, Some(&before)).await.map_err(|third| twice(before, third))
+    }
+
+    /// One deadline holds for all ways together: the server waits a little longer than that.
+    async fn keep_until(&self, until: Instant, way: Way, before: Option<&Error>) -> Result<Kept, Error> {
+        match timeout_at(until.into(), self.keep_by(until, way, before)).await {
+            Ok(kept) => kept,
+            Err(_) => Err(Error::TimedOut),
         }
     }
 
-    async fn keep_by(&self, way: Way) -> Result<Kept, Error> {
+    /// `before` is why the way before this one failed.
+    async fn keep_by(&self, until: Instant, way: Way, before: Option<&Error>) -> Result<Kept, Error> {
         let began = Instant::now();
         let (mut notes, mut losses) = (Notes::default(), Losses::default());
         let opened = Root::open(&self.workspace);
@@ -166,11 +181,18 @@ impl<'a> Keep<'a> {
         let base = bare.find_base(url, &self.repository.base_commit).await?;
         let push_bytes = self.repository.push_bytes_max.unwrap_or(PUSH_BYTES);
         let history = match way {
-            Way::Whole => self.history(&bare, base.as_deref(), &outside, push_bytes, &mut notes).await?,
-            Way::Files | Way::Aside => History::default(),
+            Way::Whole => self.history(&bare, base.as_deref(), &outside, push_bytes, &mut losses).await?,
+            Way::Files | Way::Aside => {
+                if let Some(why) = before {
+                    notes.push(format!("commits that are in the workspace alone are not kept: {why}"));
+                    self.lose_commits(&bare, &outside, why, &mut losses).await?;
+                }
+                History::default()
+            }
         };
         let parent = history.head.clone().or_else(|| base.clone());
-        let (walk_until, read_until) = (began + WALK_LIMIT, began + READ_LIMIT);
+        let read_until = (began + READ_LIMIT).min(until - PUSH_RESERVE);
+        let walk_until = (began + WALK_LIMIT).min(read_until);
         let said = (&mut notes, &mut losses);
         let tree = tree::list(&bare, &self.workspace, &mut root, parent.as_deref(), walk_until, said).await?;
         let work = Work {
@@ -185,100 +207,194 @@ impl<'a> Keep<'a> {
         let made = work.make(&mut root, tree, &mut notes, &mut losses).await?;
         let is_outside =
             base.as_ref() == Some(&made.commit) || outside.values().any(|tip| *tip == made.commit);
-        let ref_name = if is_outside {
-            outside.into_iter().find(|(_, tip)| *tip == made.commit).map(|(name, _)| name)
+        let push_until = until - REPORT_RESERVE;
+        let (ref_name, commit) = if is_outside {
+            (outside.into_iter().find(|(_, tip)| *tip == made.commit).map(|(name, _)| name), made.commit)
         } else {
-            for commit in &made.pushes {
-                bare.push(url, commit, &work.name).await?;
+            let pushed = push_all(&bare, url, &made.pushes, &work.name, push_until).await?;
+            let pushed = pushed.ok_or(Error::TimedOut)?;
+            for path in bare.changes(Some(&pushed), &made.commit).await? {
+                losses.add(&path, 0, NOT_PUSHED);
             }
-            Some(work.name.clone())
+            (Some(work.name.clone()), pushed)
         };
-        for commit in &made.aside_pushes {
-            bare.push(url, commit, &work.aside_name).await?;
+        let aside_pushed = push_all(&bare, url, &made.aside_pushes, &work.aside_name, push_until).await?;
+        let set_aside = aside_pushed.filter(|pushed| made.aside_pushes.last() == Some(pushed));
+        if set_aside.is_none() {
+            made.asides.keys().for_each(|path| losses.add(path, 0, NOT_PUSHED));
         }
-        let set_aside = made.aside_pushes.last().map(|commit| SetAside {
+        let set_aside = set_aside.map(|commit| SetAside {
             reference: work.aside_name.clone(),
-            commit: commit.clone(),
+            commit,
             files: made.asides.len() as u64,
             listed: aside::listed(&made.asides),
         });
-        let files = bare.count_changes(base.as_deref(), &made.commit).await? + made.asides.len() as u64;
+        let files = bare.changes(base.as_deref(), &commit).await?.len() as u64
+            + set_aside.as_ref().map_or(0, |aside| aside.files);
         if root.made_readable() > 0 {
             let count = root.made_readable();
             notes.push(format!(
                 "{count} files or directories that their owner could not read were made readable"
             ));
         }
-        Ok(Kept {
-            commit: made.commit,
-            ref_name,
-            base_commit: base,
-            files,
-            set_aside,
-            losses,
-            notes: notes.into_lines(),
-        })
+        Ok(Kept { commit, ref_name, base_commit: base, files, set_aside, losses, notes: notes.into_lines() })
     }
 
-    /// The commits that are in the workspace alone, if the mirror takes them.
+    /// The commits that are in the workspace alone, as far as they can be read and the mirror takes them. Each tip that is not
+    /// kept is a loss.
     async fn history(
         &self,
         bare: &Bare,
         base: Option<&str>,
         outside: &BTreeMap<String, String>,
         push_bytes: u64,
-        notes: &mut Notes,
+        losses: &mut Losses,
     ) -> Result<History, Error> {
         let mut known: BTreeSet<String> = outside.values().cloned().collect();
         known.extend(base.map(str::to_owned));
-        let known = bare.present(&known).await?;
-        let (head, others) = self.tips(bare, &known, notes).await?;
-        let tips: Vec<&str> = others.iter().map(|(_, tip)| tip.as_str()).chain(head.as_deref()).collect();
-        let bytes = if tips.iter().all(|tip| known.iter().any(|known| known == tip)) {
-            0
-        } else {
-            match judge::history(bare, &tips, &known, push_bytes).await? {
-                Ok(bytes) => bytes,
-                Err(why) => return Err(Error::History { why, others }),
+        let mut known = bare.present(&known).await?;
+        let tips = self.tips(bare, &known, losses).await;
+        let new = tips.iter().map(|tip| tip.commit.as_str()).filter(|tip| !known.iter().any(|at| at == tip));
+        let new: Vec<&str> = new.collect();
+        let mut history = History::default();
+        if !new.is_empty() {
+            match judge::history(bare, &new, &known, push_bytes).await {
+                Ok(Ok(bytes)) => {
+                    history.bytes = bytes;
+                    known.extend(new.into_iter().map(str::to_owned));
+                }
+                Err(error @ Error::Scratch { .. }) => return Err(error),
+                // What one of them has must not take the others with it.
+                Ok(Err(_)) | Err(_) => {}
             }
-        };
-        Ok(History { head, others: others.into_iter().map(|(_, tip)| tip).collect(), bytes })
+        }
+        for tip in tips {
+            if !known.contains(&tip.commit) {
+                let left = push_bytes - history.bytes;
+                let why = match judge::history(bare, &[&tip.commit], &known, left).await {
+                    Ok(Ok(bytes)) => {
+                        history.bytes += bytes;
+                        known.push(tip.commit.clone());
+                        None
+                    }
+                    Ok(Err(why)) => Some(why),
+                    Err(error) => Some(error.to_string()),
+                };
+                if let Some(why) = why {
+                    tip.lose(&why, losses);
+                    continue;
+                }
+            }
+            match tip.is_head {
+                true => history.head = Some(tip.commit),
+                false => history.others.push(tip.commit),
+            }
+        }
+        Ok(history)
     }
 
-    /// The commit that is checked out, and the tips of other branches that are not outside and not below it. Only
-    /// commits whose whole history can be read count.
-    async fn tips(
+    /// Every commit of the workspace that has a name, and whether there are more than were read.
+    fn named(&self) -> (Vec<Tip>, bool) {
+        let found = refs::read(&self.workspace.join(".git"));
+        let head = found.head.map(|commit| Tip { name: "HEAD".to_owned(), commit, is_head: true });
+        let others = found.branches.into_iter();
+        let others = others.map(|(name, commit)| Tip { name, commit, is_head: false });
+        let mut tips: Vec<Tip> = head.into_iter().collect();
+        for tip in others {
+            if tips.iter().all(|other| other.commit != tip.commit) {
+                tips.push(tip);
+            }
+        }
+        (tips, found.is_cut)
+    }
+
+    /// The commit that is checked out, and the tips of other branches that are not outside and not below it. Those whose
+    /// history cannot be read are losses.
+    async fn tips(&self, bare: &Bare, known: &[String], losses: &mut Losses) -> Vec<Tip> {
+        let (named, is_cut) = self.named();
+        lose_unread(is_cut, losses);
+        let (mut tips, mut below) = (Vec::new(), known.to_vec());
+        let mut others = 0;
+        for tip in named {
+            if !tip.is_head && matches!(bare.is_below(&tip.commit, &below).await, Ok(true)) {
+                continue;
+            }
+            let why = match bare.is_whole(&tip.commit, known).await {
+                Ok(true) if tip.is_head || others < OTHER_TIPS_MAX => None,
+                Ok(true) => Some(format!("only {OTHER_TIPS_MAX} branches and stashes are kept with HEAD")),
+                Ok(false) => Some("its history cannot be read".to_owned()),
+                Err(error) => Some(format!("its history cannot be read: {error}")),
+            };
+            match why {
+                Some(why) => tip.lose(&why, losses),
+                None => {
+                    others += usize::from(!tip.is_head);
+                    below.push(tip.commit.clone());
+                    tips.push(tip);
+                }
+            }
+        }
+        tips
+    }
+
+    /// Names all commits of the workspace that the mirror does not have.
+    async fn lose_commits(
         &self,
         bare: &Bare,
-        known: &[String],
-        notes: &mut Notes,
-    ) -> Result<(Option<String>, Vec<(String, String)>), Error> {
-        let found = refs::read(&self.workspace.join(".git"));
-        let head = match found.head {
-            Some(head) if bare.is_whole(&head, known).await? => Some(head),
-            Some(head) => {
-                notes.push(format!("HEAD is {head}, whose history cannot be read; the files are kept"));
-                None
+        outside: &BTreeMap<String, String>,
+        why: &Error,
+        losses: &mut Losses,
+    ) -> Result<(), Error> {
+        let (named, is_cut) = self.named();
+        lose_unread(is_cut, losses);
+        // What is here came from the mirror.
+        let here = bare.present(&named.iter().map(|tip| tip.commit.clone()).collect()).await?;
+        for tip in named {
+            if !here.contains(&tip.commit) && !outside.values().any(|commit| *commit == tip.commit) {
+                tip.lose(&why.to_string(), losses);
             }
-            None => None,
-        };
-        let mut below: Vec<String> = known.iter().cloned().chain(head.clone()).collect();
-        let mut others = Vec::new();
-        for (name, tip) in found.branches {
-            if below.contains(&tip)
-                || !bare.is_whole(&tip, known).await?
-                || bare.is_below(&tip, &below).await?
-            {
-                continue;
-            }
-            if others.len() == OTHER_TIPS_MAX {
-                notes.push(format!("{name} at {tip} is not kept: too many branches"));
-                continue;
-            }
-            below.push(tip.clone());
-            others.push((name, tip));
         }
-        Ok((head, others))
+        Ok(())
+    }
+}
+
+/// Pushes one commit after the other, up to the deadline; returns the last one that the mirror has.
+async fn push_all(
+    bare: &Bare,
+    url: &str,
+    commits: &[String],
+    name: &str,
+    until: Instant,
+) -> Result<Option<String>, Error> {
+    let mut last = None;
+    for commit in commits {
+        match timeout_at(until.into(), bare.push(url, commit, name)).await {
+            Ok(Ok(())) => last = Some(commit.clone()),
+            Err(_) | Ok(Err(Error::Door(git::Error::TimedOut { .. }))) => break,
+            Ok(Err(error)) => return Err(error),
+        }
+    }
+    Ok(last)
+}
+
+/// A named commit of the workspace.
+#[derive(Debug)]
+struct Tip {
+    name: String,
+    commit: String,
+    is_head: bool,
+}
+
+impl Tip {
+    fn lose(&self, why: &str, losses: &mut Losses) {
+        let name = format!("{} at {}", self.name, self.commit);
+        losses.add(name.as_bytes(), 0, format!("its commits are not kept: {why}"));
+    }
+}
+
+fn lose_unread(is_cut: bool, losses: &mut Losses) {
+    if is_cut {
+        losses.add(b"refs", 0, "there are more branches and stashes than are read");
     }
 }
 
@@ -304,26 +420,5 @@ impl From<Kept> for sandbox::Kept {
             left_out_bytes: kept.losses.bytes,
             notes: kept.notes,
         }
-    }
-}
-
-impl Kept {
-    /// Kept without the commits of the workspace, and why. What other branches hold is not among the files.
-    fn without_commits(mut self, why: &Error) -> Self {
-        self.notes.push(format!("commits that are in the workspace alone are not kept: {why}"));
-        let mut why = why;
-        while let Error::Twice { first, .. } = why {
-            why = first;
-        }
-        if let Error::History { why, others } = why {
-            for (name, tip) in others {
-                self.losses.add(
-                    format!("{name} at {tip}").as_bytes(),
-                    0,
-                    format!("its commits are not kept: {why}"),
-                );
-            }
-        }
-        self
     }
 }

@@ -6,8 +6,8 @@ use rustix::fs::FileType;
 
 use super::{left::Notes, root::Root};
 
-/// Of its directories, those that refs and objects are read from.
-const READ: [&[u8]; 2] = [b".git/objects", b".git/refs"];
+/// Of its directories, those that refs, their logs and objects are read from.
+const READ: [&[u8]; 3] = [b".git/objects", b".git/refs", b".git/logs"];
 const ENTRIES_MAX: usize = 2_000_000;
 
 /// What cannot be made readable is not there for us, as everything else that is broken in it.

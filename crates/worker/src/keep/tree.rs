@@ -187,18 +187,7 @@ async fn ignored(git: &Git, items: &[Item]) -> Result<HashSet<Vec<u8>>, Error> {
     let mut asked: Vec<&[u8]> = items.iter().map(|item| &item.path[..item.asked]).collect();
     asked.retain(|path| !path.is_empty());
     asked.dedup();
-    let feed = async |feed: &mut git::Feed| {
-        for path in &asked {
-            feed.write_all(path).await?;
-            feed.write_all(b"\0").await?;
-        }
-        Ok(())
-    };
-    match git.feed(&["check-ignore", "-z", "--no-index", "--stdin"], feed).await {
-        // None of them is.
-        Err(git::Error::Failed { code: Some(1), .. }) => Ok(HashSet::new()),
-        ignored => Ok(parts(&ignored?).map(<[u8]>::to_owned).collect()),
-    }
+    Ok(git.ignored(asked).await?)
 }
 
 fn has_entries(dir: &Path) -> bool {

@@ -12,6 +12,8 @@ use super::{
 
 /// More than any work tree has; beyond it somebody fills the disk with names.
 const FILES_MAX: usize = 2_000_000;
+/// All paths together, which are held in memory.
+const PATH_BYTES_MAX: usize = 256 << 20;
 /// The longest path that Git can be asked about: with the path of the work tree and a name below, it is within `PATH_MAX`.
 pub const ASKED_BYTES_MAX: usize = 3072;
 /// Rules of what is ignored that are larger are not read.
@@ -41,6 +43,7 @@ pub struct Found {
     pub items: Vec<Item>,
     /// Directories that are repositories, or look like one.
     pub repositories: Vec<Vec<u8>>,
+    path_bytes: usize,
 }
 
 struct Pending {
@@ -57,6 +60,8 @@ impl Found {
                 Err(io::Error::other("there was no time left to look into it"))
             } else if found.items.len() + dirs.len() > FILES_MAX {
                 Err(io::Error::other(format!("the work tree has more than {FILES_MAX} files")))
+            } else if found.path_bytes > PATH_BYTES_MAX {
+                Err(too_many_bytes())
             } else {
                 root.entries(&dir.path)
             };
@@ -81,7 +86,13 @@ impl Found {
     ) {
         let asks = dir.asked == dir.path.len() && can_be_asked(root, dir, &entries, notes);
         for Entry { name, kind, bytes, mode } in entries {
+            if self.path_bytes > PATH_BYTES_MAX {
+                let what = What::Unread { why: too_many_bytes().to_string() };
+                self.items.push(Item { path: dir.path.clone(), asked: dir.asked, what });
+                return;
+            }
             let path = if dir.path.is_empty() { name.clone() } else { [&dir.path[..], b"/", &name].concat() };
+            self.path_bytes += path.len();
             if name == b".git" && !(kind == FileType::RegularFile && is_plain(root, &path, mode)) {
                 if !dir.path.is_empty() {
                     self.repositories.push(dir.path.clone());
@@ -106,6 +117,10 @@ impl Found {
     }
 }
 
+fn too_many_bytes() -> io::Error {
+    io::Error::other(format!("the paths of the work tree have more than {PATH_BYTES_MAX} bytes"))
+}
+
 /// Whether Git can be asked what is ignored in a directory. A link that is called `.gitignore` it does not follow.
 fn can_be_asked(root: &mut Root, dir: &Pending, entries: &[Entry], notes: &mut Notes) -> bool {
     let Some(rules) = entries.iter().find(|entry| entry.name == b".gitignore") else { return true };
@@ -121,7 +136,10 @@ fn can_be_asked(root: &mut Root, dir: &Pending, entries: &[Entry], notes: &mut N
     match odd {
         None => true,
         Some(why) => {
-            notes.push(format!("{} is not obeyed ({why}); what it may ignore is kept as well", show(&path)));
+            notes.push(format!(
+                "{} cannot be used as an ignore file ({why}); files it may ignore are kept",
+                show(&path)
+            ));
             false
         }
     }

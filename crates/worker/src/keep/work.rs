@@ -121,7 +121,7 @@ impl Work<'_> {
                 let Some(entry) = entries.remove(&path) else { continue };
                 match before.get(&path) {
                     Some(old) if *old == entry => {
-                        notes.push(format!("{} is as it was, and not in the commit: {reason}", show(&path)));
+                        notes.push(format!("{} was not changed, but the mirror refuses it, so the commit leaves it out: {reason}", show(&path)));
                         continue;
                     }
                     Some(old) => drop(entries.insert(path.clone(), old.clone())),

@@ -73,7 +73,7 @@ fn told_of_many(news: &[&News<'_>]) -> String {
         lines.push(format!("- {} more places", causes.len() - CAUSES_SHOWN));
     }
     format!(
-        "{} other tasks change what you change:\n{}\nKeep what you change there as small as your task allows, leave alone what \
+        "{} other running tasks change the same files as you:\n{}\nKeep what you change there as small as your task allows, leave alone what \
          belongs to the other tasks, and say in your summary what has to be brought together. Go on with your task.",
         news.len(),
         lines.join("\n")
@@ -179,7 +179,7 @@ mod tests {
         assert!(said.contains("merge origin/main"), "{said}");
         let all: Vec<News<'_>> = sides.iter().zip(&files).map(|(side, files)| news(side, files)).collect();
         let said = told(&all);
-        assert!(said.starts_with("40 other tasks") && said.contains("35 more places"), "{said}");
+        assert!(said.starts_with("40 other running tasks") && said.contains("35 more places"), "{said}");
         assert!(said.len() < 2_000, "{}", said.len());
     }
 }

@@ -1,5 +1,6 @@
 //! The end of a sandbox: it is stopped and its work is kept. A rescue that fails is tried again, and after the last try a
-//! person decides; nothing is removed here.
+//! person decides; nothing is removed here. What keeps a rescue from running and may pass is not a try: an outage of the
+//! server's own must not cost anybody's work.
 
 use std::time::Duration;
 
@@ -13,23 +14,48 @@ use crate::{
     store::{self, Placed},
 };
 
+/// Why the work of a sandbox is not kept yet.
+enum Failure {
+    /// The rescue ran and did not keep it.
+    Rescue(Error),
+    /// Something else of the server's failed, so the rescue did not run or what it kept is not stored.
+    Outage(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Outage(error)
+    }
+}
+
 impl Shared {
     /// Says whether there may be something to do next. A sandbox is stopped at once; its rescue begins when there is a place
     /// for it.
     pub(super) async fn end(&self, row: &Placed) -> bool {
-        let error = match self.stop_and_keep(row).await {
+        let mut failure = match self.stop_and_keep(row).await {
             Ok(moved) => return moved,
-            Err(error) => error,
+            Err(failure) => failure,
         };
         let id = &row.id;
         self.doors.close(id);
         // A rescue that broke off may have left something running.
         if let Err(error) = self.provider.stop(id, Duration::ZERO).await {
             tracing::warn!(sandbox.id = %id, %error, "sandbox {id} cannot be stopped");
+            failure = Failure::Outage(error.into());
         }
-        tracing::warn!(sandbox.id = %id, tries = row.rescue_tries, %error, "the work of sandbox {id} is not kept yet");
+        let (error, counts) = match failure {
+            Failure::Rescue(error) => (error, true),
+            // What cannot pass ends like a rescue that fails: a person decides.
+            Failure::Outage(error) => {
+                let counts = !error.may_pass();
+                (error, counts)
+            }
+        };
+        tracing::warn!(
+            sandbox.id = %id, tries = row.rescue_tries, counts, %error, "the work of sandbox {id} is not kept yet"
+        );
         Point::RescueFailed.pass();
-        match self.failed(row, &error).await {
+        match self.failed(row, &error, counts).await {
             Ok(()) => true,
             Err(error) => {
                 tracing::warn!(sandbox.id = %id, %error, "that a rescue failed could not be stored");
@@ -38,11 +64,11 @@ impl Shared {
         }
     }
 
-    async fn stop_and_keep(&self, row: &Placed) -> Result<bool, Error> {
+    async fn stop_and_keep(&self, row: &Placed) -> Result<bool, Failure> {
         let id = &row.id;
         if !self.rescues.has_stopped(id) {
             self.stop(row).await?;
-            let left = match self.provider.inspect(id).await? {
+            let left = match self.provider.inspect(id).await.map_err(Error::from)? {
                 Inspection::Absent => false,
                 // It never came so far as to have a work tree.
                 _ => row.base_commit.is_some(),
@@ -54,10 +80,17 @@ impl Shared {
             self.rescues.stopped(id);
         }
         let Some(_slot) = self.rescues.take(row) else { return Ok(false) };
-        let Ok(rescued) = tokio::time::timeout(RESCUE_TIMEOUT, self.rescue(row)).await else {
-            return Err(Error::RescueTimeout);
+        let Ok(began) = tokio::time::timeout(RESCUE_TIMEOUT, self.begin_rescue(row)).await else {
+            return Err(Failure::Outage(Error::RescueTimeout));
         };
-        self.keep(row, rescued?).await?;
+        began?;
+        let kept = match tokio::time::timeout(RESCUE_TIMEOUT, self.provider.rescued(id)).await {
+            Ok(kept) => kept.map_err(|error| Failure::Rescue(error.into()))?,
+            Err(_) => return Err(Failure::Rescue(Error::RescueTimeout)),
+        };
+        self.doors.close(id);
+        Point::Rescued.pass();
+        self.keep(row, kept).await?;
         Ok(true)
     }
 
@@ -86,24 +119,23 @@ impl Shared {
         Ok(())
     }
 
-    async fn rescue(&self, row: &Placed) -> Result<Kept, Error> {
-        let id = &row.id;
-        let facts = self.store.place_rescue(id).await?;
+    async fn begin_rescue(&self, row: &Placed) -> Result<(), Error> {
+        let facts = self.store.place_rescue(&row.id).await?;
         let order = self.order(&facts, None, row).await?;
         Point::RescueOrdered.pass();
         self.provider.rescue(&order).await?;
         Point::RescueBegun.pass();
-        self.open_door(row).await?;
-        let kept = self.provider.rescued(id).await?;
-        self.doors.close(id);
-        Point::Rescued.pass();
-        Ok(kept)
+        match self.open_door(row).await {
+            // Its init does not answer because the rescue has ended already. What it said tells how.
+            Err(Error::Sandbox(_)) => Ok(()),
+            opened => opened,
+        }
     }
 
-    /// Stores what follows from a failure. Where the store itself failed, no try was wasted.
-    async fn failed(&self, row: &Placed, error: &Error) -> Result<(), store::Error> {
+    /// Stores what follows from a failure, and whether it counts as a try.
+    async fn failed(&self, row: &Placed, error: &Error, counts: bool) -> Result<(), store::Error> {
         let id = &row.id;
-        if matches!(error, Error::Store(_)) {
+        if !counts {
             return self.store.place_try_again(row, &error.to_string()).await;
         }
         match self.patience.after(row.rescue_tries.saturating_add(1)) {
