@@ -102,8 +102,11 @@ impl Shape {
         }
         let is_token = match self.encoding {
             Encoding::Plain => {
-                let is_random = |unit: &Unit| unit.byte.is_ascii_uppercase() || unit.byte.is_ascii_digit();
-                (run >= RUN_MIN || is_cut && run >= CUT_RUN_MIN) && units[..run].iter().any(is_random)
+                let has = |is: fn(&u8) -> bool| units[..run].iter().any(|unit| is(&unit.byte));
+                // A name such as `omoi_ses_cleanup_2026` has no capitals.
+                let is_random =
+                    has(u8::is_ascii_uppercase) && (is_cut || run == self.rest || has(u8::is_ascii_digit));
+                (run >= RUN_MIN || is_cut && run >= CUT_RUN_MIN) && is_random
             }
             Encoding::Base64 => {
                 let line =

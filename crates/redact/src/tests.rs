@@ -225,6 +225,8 @@ fn ordinary_text_is_left_alone() {
         "",
         "a sandbox's token begins with omoi_sbx_ and an operator's with omoi_op_…",
         "omoi_op_create_the_first_token() and omoi_sessions_total",
+        "omoi_ses_cleanup_2026_10_01 and omoi_op_create_the_first_token_v2, then more",
+        "omoi_ses_cleanup_2026_10_01",
         "omoi_op_create(\nsomeValue, 2)\nomoi_op_create_2\nFrom",
         "the prefix omoi_sbx_\nAnd Then Other Words Follow That Have 43 Characters In All",
         "b21vaV9zYnhf alone is the prefix in base64",
