@@ -36,7 +36,7 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {
-            let detail = "a value holds NUL (%00), which no text does; leave it out";
+            let detail = "a query value contains a NUL byte (%00), which cannot be stored; remove it";
             return Err(ApiError::invalid("nul_in_text", detail));
         }
         // Names of artefacts and the like are stored.

@@ -22,7 +22,7 @@ const LINES_MAX: u64 = 8_000_000;
 /// An answer that is longer than it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    #[error("it has more than {0} bytes, which model.answer_bytes_max allows")]
+    #[error("it exceeds model.answer_bytes_max ({0} bytes)")]
     Answer(u64),
     #[error("one line of it has more than {0} bytes")]
     Line(usize),
