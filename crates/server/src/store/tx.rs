@@ -46,9 +46,28 @@ pub struct Tx {
     stuck: bool,
 }
 
+/// How often a text is masked again. Each time needs another prefix of a token before a mask.
+const MASKS_MAX: usize = 8;
+
 /// A text without secrets. In a JSON document only what is in its strings is masked, with their escapes undone; read as
 /// an ordinary text, the letter of an escape could be taken for a part of a secret.
+/// A mask can look like a part of a token before it, so the text is masked until that changes nothing.
 fn masked<'a>(secrets: &Secrets, text: &'a str) -> Cow<'a, str> {
+    let mut clean = masked_once(secrets, text);
+    for _ in 0..MASKS_MAX {
+        let again = match &clean {
+            Cow::Borrowed(_) => break,
+            Cow::Owned(before) => masked_once(secrets, before).into_owned(),
+        };
+        if clean == again {
+            break;
+        }
+        clean = Cow::Owned(again);
+    }
+    clean
+}
+
+fn masked_once<'a>(secrets: &Secrets, text: &'a str) -> Cow<'a, str> {
     match secrets.text(text) {
         Cow::Owned(_) if is_document(text) => match secrets.json(text.as_bytes()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
