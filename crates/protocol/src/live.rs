@@ -27,7 +27,7 @@ pub struct LiveEvent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum LiveSign {
-    /// The first word: where the stream begins.
+    /// The first word of an event stream: where it begins. A WebSocket begins with a ping.
     Hello { position: i64 },
     /// The stream lives, and everything up to here has been looked through.
     Ping { position: i64 },

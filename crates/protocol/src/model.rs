@@ -191,9 +191,11 @@ impl ModelFailure {
             Self::ContentRefused => format!(
                 "{name} refuses the content by its policy; change what the task says, or choose another model"
             ),
-            Self::InvalidRequest => "see which model, wire and tools the agent is set to".to_owned(),
+            Self::InvalidRequest => {
+                "check the agent's settings: model, wire (API format) and tools".to_owned()
+            }
             Self::Unavailable => {
-                format!("{name} has a problem of its own; try again later, or see whether {base} is right")
+                format!("{name} answered with a server error; retry later, or check {base}")
             }
         }
     }

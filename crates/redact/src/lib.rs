@@ -3,6 +3,7 @@
 //! over several lines. A mask has the length of what it covers and its encoding, so offsets stay valid, JSON can be parsed and
 //! base64 can be decoded.
 
+mod dump;
 mod form;
 mod secrets;
 mod shape;

@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::{
-    Stream,
+    Stream, dump,
     form::{self, Form, MASK},
     shape::{self, Run, Shape},
     unit::{Syntax, Unit, Units, loose},
@@ -189,6 +189,10 @@ impl Compiled {
     fn mask(&self, units: &[Unit], reach: Reach, clean: &mut Cow<'_, [u8]>) {
         self.mask_in(units, reach, clean);
         self.mask_in(&loose(units), reach, clean);
+        if let Some(columns) = dump::columns(units) {
+            self.mask_in(&columns.hex, reach, clean);
+            self.mask_in(&columns.characters, reach, clean);
+        }
     }
 
     fn mask_in(&self, units: &[Unit], reach: Reach, clean: &mut Cow<'_, [u8]>) {

@@ -14,6 +14,8 @@ const RANDOM: usize = 43;
 /// A shorter run after a prefix is a word such as `omoi_op_create`, unless the text was cut off there.
 const RUN_MIN: usize = 16;
 const CUT_RUN_MIN: usize = 8;
+/// Line breaks in a token in clear text, as `fold` puts them. Words of ordinary text are shorter than its lines.
+const FOLDS_MAX: usize = 3;
 /// After an encoded prefix, which hardly occurs by chance; a next line must be more than a word.
 const ENCODED_RUN_MIN: usize = 4;
 const ENCODED_LINE_MIN: usize = 16;
@@ -83,9 +85,15 @@ impl Shape {
     }
 
     /// Judges what stands behind the prefix; `more` says whether further text may still arrive. A line break ends a token
-    /// in clear text: the next line is usually other text.
+    /// in clear text, as the next line is usually other text, unless the lines together are a token of full length.
     pub fn judge(&self, units: &[Unit], more: bool) -> Run {
         let is_plain = self.encoding == Encoding::Plain;
+        if is_plain {
+            match self.folded(units, more) {
+                Run::Other => {}
+                folded => return folded,
+            }
+        }
         let belongs = |unit: &&Unit| self.continues(unit.byte) && !(is_plain && unit.is_joined);
         let run = units.iter().take(self.rest).take_while(belongs).count();
         let is_cut = units.get(run).is_none_or(|unit| unit.byte == SEPARATOR);
@@ -94,8 +102,11 @@ impl Shape {
         }
         let is_token = match self.encoding {
             Encoding::Plain => {
-                let is_random = |unit: &Unit| unit.byte.is_ascii_uppercase() || unit.byte.is_ascii_digit();
-                (run >= RUN_MIN || is_cut && run >= CUT_RUN_MIN) && units[..run].iter().any(is_random)
+                let has = |is: fn(&u8) -> bool| units[..run].iter().any(|unit| is(&unit.byte));
+                // A name such as `omoi_ses_cleanup_2026` has no capitals.
+                let is_random =
+                    has(u8::is_ascii_uppercase) && (is_cut || run == self.rest || has(u8::is_ascii_digit));
+                (run >= RUN_MIN || is_cut && run >= CUT_RUN_MIN) && is_random
             }
             Encoding::Base64 => {
                 let line =
@@ -107,6 +118,33 @@ impl Shape {
             Encoding::Hex => run >= ENCODED_RUN_MIN,
         };
         if is_token { Run::Token(run) } else { Run::Other }
+    }
+
+    /// Whether a token in clear text stands here that is broken over several lines.
+    fn folded(&self, units: &[Unit], more: bool) -> Run {
+        let mut folds = 0;
+        let mut run = 0;
+        for unit in units {
+            let is_over = !self.continues(unit.byte) || unit.is_joined && run == self.rest;
+            if is_over {
+                return if folds > 0 && self.is_whole(&units[..run]) { Run::Token(run) } else { Run::Other };
+            }
+            folds += usize::from(unit.is_joined);
+            if folds > FOLDS_MAX || run == self.rest {
+                return Run::Other;
+            }
+            run += 1;
+        }
+        match folds > 0 {
+            true if more => Run::Open,
+            true if self.is_whole(units) => Run::Token(run),
+            _ => Run::Other,
+        }
+    }
+
+    fn is_whole(&self, run: &[Unit]) -> bool {
+        let has = |is: fn(&u8) -> bool| run.iter().any(|unit| is(&unit.byte));
+        run.len() == self.rest && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit)
     }
 
     fn continues(&self, byte: u8) -> bool {

@@ -65,6 +65,37 @@ fn encoded(secret: &str) -> Vec<String> {
     texts
 }
 
+fn dumped(secret: &str) -> Vec<String> {
+    let dump = |before| {
+        let plain = format!("{}{secret}\nPATH=/usr/bin:/bin\n", "x".repeat(before));
+        [hexdump(plain.as_bytes()), xxd(plain.as_bytes())]
+    };
+    (0..16).flat_map(dump).collect()
+}
+
+fn characters(line: &[u8]) -> String {
+    line.iter().map(|byte| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '.' }).collect()
+}
+
+/// As `hexdump -C` prints.
+fn hexdump(bytes: &[u8]) -> String {
+    let line = |(n, line): (usize, &[u8])| {
+        let digits: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (left, right) = digits.split_at(digits.len().min(8));
+        let column = format!("{}  {}", left.join(" "), right.join(" "));
+        format!("{:08x}  {column:<48}  |{}|\n", n * 16, characters(line))
+    };
+    bytes.chunks(16).enumerate().map(line).collect()
+}
+
+fn xxd(bytes: &[u8]) -> String {
+    let line = |(n, line): (usize, &[u8])| {
+        let digits: Vec<String> = line.chunks(2).map(|pair| text_of(form::hex(pair, false))).collect();
+        format!("{:08x}: {:<39}  {}\n", n * 16, digits.join(" "), characters(line))
+    };
+    bytes.chunks(16).enumerate().map(line).collect()
+}
+
 /// What is left of a secret in a masked text: the longest run of its characters in any of its forms.
 fn rest_of(secret: &str, masked: &str) -> usize {
     let squeezed: String = masked.replace("\\n", "").split_whitespace().collect();
@@ -86,7 +117,7 @@ fn find(text: &[u8], part: &[u8]) -> bool {
 #[test]
 fn a_known_secret_is_masked_in_every_encoding() {
     for secret in [TOKEN, KEY] {
-        for text in encoded(secret) {
+        for text in encoded(secret).into_iter().chain(dumped(TOKEN)) {
             let around = format!("$ run\n{text}\nend");
             let masked = known().owned(around.clone());
             assert_ne!(masked, around, "{text}");
@@ -107,7 +138,7 @@ fn a_known_secret_is_masked_in_every_encoding() {
 #[test]
 fn a_token_that_is_not_known_is_masked_by_its_shape() {
     for token in [TOKEN, OTHER, "omoi_ses_Ab3dEfGhIjKlMnOpQrStUvWxYz0123456789-_abcde"] {
-        for text in encoded(token) {
+        for text in encoded(token).into_iter().chain(dumped(token)) {
             let masked = shapes().owned(format!("$ run\n{text}\nend"));
             assert!(rest_of(&token[9..], &masked) < 12, "{text}\nbecame {masked}");
         }
@@ -117,6 +148,53 @@ fn a_token_that_is_not_known_is_masked_by_its_shape() {
         );
         let cut = &token[..25];
         assert!(!shapes().text(cut).contains("Gh"), "a token that was cut off");
+    }
+}
+
+#[test]
+fn a_dump_is_masked_in_both_columns() {
+    for secrets in [known(), shapes()] {
+        for before in 0..16 {
+            let plain = format!("{}{TOKEN}\nend\n", "x".repeat(before));
+            for dump in [hexdump(plain.as_bytes()), xxd(plain.as_bytes())] {
+                let masked = secrets.owned(format!("$ dump\n{dump}$ end"));
+                let in_json = serde_json::to_string(&[format!("$ dump\n{dump}$ end")]).unwrap();
+                let in_json = text_of(secrets.json(in_json.as_bytes()).into_owned());
+                assert_eq!(serde_json::from_str::<[String; 1]>(&in_json).unwrap()[0], masked);
+                let lines: Vec<&str> = masked.lines().filter(|line| line.starts_with("000000")).collect();
+                let characters: String = lines
+                    .iter()
+                    .map(|line| {
+                        line.split_once('|').map_or_else(|| &line[51..], |(_, last)| &last[..last.len() - 1])
+                    })
+                    .collect();
+                assert!(characters.ends_with(&format!("{}.end.", "*".repeat(43))), "{masked}");
+                let digits: String = lines
+                    .iter()
+                    .flat_map(|line| line[9..].split("  |").next().unwrap().trim().split("  ").take(2))
+                    .collect();
+                assert!(!digits.contains("41 62 33") && !digits.contains("4162 33"), "{masked}");
+                assert_eq!(masked.len(), format!("$ dump\n{dump}$ end").len());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_in_clear_text_is_masked_where_it_is_folded() {
+    for secrets in [known(), shapes()] {
+        for width in 12..52_usize {
+            for before in ["", "OMOI_TOKEN=", "x OMOI_TOKEN="] {
+                let (first, rest) = TOKEN.split_at(width.saturating_sub(before.len()).max(9));
+                for after in ["", "\n", "\nPATH=/usr/bin:/bin\nHOME=/root\n", "\nA 2 b"] {
+                    let lines = wrapped(rest, width.max(15), "\n");
+                    let text = format!("{before}{first}\n{lines}{after}");
+                    let masked = secrets.owned(text.clone());
+                    assert!(!rest.is_empty() && rest_of(&TOKEN[9..], &masked) < 4, "{text}\nbecame {masked}");
+                    assert!(masked.ends_with(after) && masked.starts_with(before));
+                }
+            }
+        }
     }
 }
 
@@ -147,6 +225,9 @@ fn ordinary_text_is_left_alone() {
         "",
         "a sandbox's token begins with omoi_sbx_ and an operator's with omoi_op_…",
         "omoi_op_create_the_first_token() and omoi_sessions_total",
+        "omoi_ses_cleanup_2026_10_01 and omoi_op_create_the_first_token_v2, then more",
+        "omoi_ses_cleanup_2026_10_01",
+        "omoi_op_create(\nsomeValue, 2)\nomoi_op_create_2\nFrom",
         "the prefix omoi_sbx_\nAnd Then Other Words Follow That Have 43 Characters In All",
         "b21vaV9zYnhf alone is the prefix in base64",
         "\\u001b[31mred\\u001b[0m \\u003cb\\u003e",

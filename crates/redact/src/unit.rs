@@ -94,6 +94,17 @@ pub fn loose(units: &[Unit]) -> Vec<Unit> {
                             at += 5;
                         }
                     }
+                    // The letter of such an escape is no digit of base64 or hex, and what covers the character covers
+                    // its backslash too.
+                    Some(escape @ (b'b' | b'f' | b'"' | b'/')) => {
+                        let byte = match escape {
+                            b'b' | b'f' => SEPARATOR,
+                            visible => visible,
+                        };
+                        is_joined = false;
+                        keep(Unit { byte, start: unit.start, ..units[at] }, &mut is_joined);
+                        at += 1;
+                    }
                     _ => {}
                 }
             }
@@ -110,12 +121,15 @@ pub fn loose(units: &[Unit]) -> Vec<Unit> {
     found
 }
 
-/// The character that `count` hex digits from `at` on stand for.
+/// The character that `count` hex digits from `at` on stand for. A character beyond ASCII is a separator.
 fn decoded(units: &[Unit], at: usize, count: usize) -> Option<Unit> {
     let digits = units.get(at..at + count)?;
     let text: Vec<u8> = digits.iter().map(|unit| unit.byte).collect();
+    if !text.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
     let (start, end) = (digits[0].start, digits[count - 1].end);
-    Some(Unit { byte: ascii_of_hex(&text)?, start, end, is_joined: false })
+    Some(Unit { byte: ascii_of_hex(&text).unwrap_or(SEPARATOR), start, end, is_joined: false })
 }
 
 fn ascii_of_hex(digits: &[u8]) -> Option<u8> {

@@ -1,8 +1,10 @@
 //! The data directory: who may look into it. It holds the database, repositories and what sandboxes wrote, so only its
 //! owner may, whatever the umask of the server and whoever made the directory. Its files have mode 0600, the directories
-//! in it 0700; what is deeper is shut off by those.
+//! in it 0700; what is deeper is shut off by those. What others put there keeps its mode, and a directory of others is
+//! refused.
 
 use std::{
+    ffi::OsStr,
     fs, io,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -14,6 +16,25 @@ use crate::{config::Config, store::Store};
 const OTHERS: u32 = 0o077;
 /// Set on directories that belong to all users, such as `/tmp`.
 const STICKY: u32 = 0o1000;
+/// What Omoi makes in its data directory, besides the database's files.
+const OWN: [&str; 11] = [
+    "mirrors",
+    "checkouts",
+    "sandboxes",
+    "images",
+    "cache",
+    "demo",
+    "node",
+    "keeper.lock",
+    "audit.head",
+    "omoi.yaml",
+    // The root of a file system has it from the beginning.
+    "lost+found",
+];
+/// These have no other meaning, so a directory that holds one of them is Omoi's.
+const MARKS: [&str; 3] = ["omoi.db", "audit.head", "keeper.lock"];
+/// How many entries an error names.
+const NAMED_MAX: usize = 5;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,6 +42,11 @@ pub enum Error {
     Unusable { path: String, source: io::Error },
     #[error("{}", .0.describe())]
     Open(Open),
+    #[error(
+        "the directory {} holds entries that Omoi did not make ({entries}), and other users can read it; choose or \
+         create an empty directory with --data-dir", .path.display()
+    )]
+    Foreign { path: PathBuf, entries: String },
 }
 
 impl Error {
@@ -37,13 +63,15 @@ pub struct Open {
     /// The user that owns it.
     pub owner: u32,
     wanted: u32,
+    /// The data directory itself and not an entry of it.
+    is_whole: bool,
 }
 
 impl Open {
     /// What an administrator has to run.
     pub fn fix(&self) -> String {
-        if self.mode & STICKY != 0 {
-            return "choose a directory of its own with --data-dir".to_owned();
+        if self.is_shared() {
+            return "all users share this directory; name one that only Omoi uses with --data-dir".to_owned();
         }
         format!("run as its owner or root: chmod {:o} {}", self.wanted, self.path.display())
     }
@@ -60,7 +88,11 @@ impl Open {
     /// Whether this user may and should tighten it.
     pub fn can_be_tightened(&self) -> bool {
         let own = rustix::process::geteuid();
-        self.mode & STICKY == 0 && (own.is_root() || own.as_raw() == self.owner)
+        !self.is_shared() && (own.is_root() || own.as_raw() == self.owner)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_whole && self.mode & STICKY != 0
     }
 }
 
@@ -73,6 +105,9 @@ pub fn make(config: &Config) -> Result<(), Error> {
     for open in open_to_others(config).map_err(|source| Error::unusable(path, source))? {
         if !open.can_be_tightened() {
             return Err(Error::Open(open));
+        }
+        if open.is_whole {
+            refuse_foreign(path)?;
         }
         match fs::set_permissions(&open.path, fs::Permissions::from_mode(open.wanted)) {
             Ok(()) => tracing::info!(
@@ -92,7 +127,36 @@ pub fn make(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// The data directory, what is directly in it, and the database's files, as far as others than the owner may read, write
+/// Refuses a directory that others use: a new mode would shut them out.
+fn refuse_foreign(path: &Path) -> Result<(), Error> {
+    let unusable = |source| Error::unusable(path, source);
+    let mut foreign = Vec::new();
+    for entry in fs::read_dir(path).map_err(unusable)? {
+        let name = entry.map_err(unusable)?.file_name();
+        if MARKS.iter().any(|mark| name == *mark) {
+            return Ok(());
+        }
+        if !is_own(&name) {
+            foreign.push(name.to_string_lossy().into_owned());
+        }
+    }
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    foreign.sort_unstable();
+    let more = foreign.len() > NAMED_MAX;
+    foreign.truncate(NAMED_MAX);
+    let entries = foreign.join(", ") + if more { ", …" } else { "" };
+    Err(Error::Foreign { path: path.to_owned(), entries })
+}
+
+/// Whether Omoi makes an entry of this name in its data directory.
+fn is_own(name: &OsStr) -> bool {
+    OWN.iter().any(|own| name == *own)
+        || [&b"omoi.db"[..], b"audit."].iter().any(|own| name.as_encoded_bytes().starts_with(own))
+}
+
+/// The data directory, what Omoi makes directly in it, and the database's files, as far as others than the owner may read, write
 /// or enter them.
 pub fn open_to_others(config: &Config) -> io::Result<Vec<Open>> {
     let mut found = Vec::new();
@@ -100,9 +164,13 @@ pub fn open_to_others(config: &Config) -> io::Result<Vec<Open>> {
         return Ok(found);
     }
     // It may be named by a link.
-    found.extend(if_open(&fs::canonicalize(&config.data_dir)?)?);
+    let whole = if_open(&fs::canonicalize(&config.data_dir)?)?;
+    found.extend(whole.map(|open| Open { is_whole: true, ..open }));
     for entry in fs::read_dir(&config.data_dir)? {
-        found.extend(if_open(&entry?.path())?);
+        let entry = entry?;
+        if is_own(&entry.file_name()) {
+            found.extend(if_open(&entry.path())?);
+        }
     }
     // It may be elsewhere.
     for path in database_files(config) {
@@ -134,7 +202,7 @@ fn if_open(path: &Path) -> io::Result<Option<Open>> {
         return Ok(None);
     }
     let wanted = mode & 0o700 | if meta.is_dir() { 0o700 } else { 0o600 };
-    Ok(Some(Open { path: path.to_owned(), mode, owner: meta.uid(), wanted }))
+    Ok(Some(Open { path: path.to_owned(), mode, owner: meta.uid(), wanted, is_whole: false }))
 }
 
 #[cfg(test)]
@@ -186,8 +254,37 @@ mod tests {
     }
 
     #[test]
+    fn what_others_have_put_there_keeps_its_mode_and_a_directory_of_others_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for name in ["home", "www", "images"] {
+            fs::create_dir(at(name)).unwrap();
+            set(&at(name), 0o755);
+        }
+        set(&at("images"), 0o1777);
+        set(dir.path(), 0o755);
+        let config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        let refused = make(&config).unwrap_err().to_string();
+        assert!(refused.contains("(home, www)") && refused.contains("empty directory"), "{refused}");
+        let modes = || ["home", "www", "images"].map(|name| mode(&at(name)));
+        assert_eq!((mode(dir.path()), modes()), (0o755, [0o755, 0o755, 0o1777]));
+
+        fs::write(at("omoi.db"), "").unwrap();
+        make(&config).unwrap();
+        assert_eq!((mode(dir.path()), modes()), (0o700, [0o755, 0o755, 0o700]), "it is Omoi's own");
+    }
+
+    #[test]
+    fn an_empty_directory_is_tightened() {
+        let dir = tempfile::tempdir().unwrap();
+        set(dir.path(), 0o755);
+        make(&Config { data_dir: dir.path().to_owned(), ..Config::default() }).unwrap();
+        assert_eq!(mode(dir.path()), 0o700);
+    }
+
+    #[test]
     fn one_that_belongs_to_somebody_else_comes_with_the_command_to_run() {
-        let open = Open { path: "/srv/omoi".into(), mode: 0o755, owner: 4242, wanted: 0o700 };
+        let open = Open { path: "/srv/omoi".into(), mode: 0o755, owner: 4242, wanted: 0o700, is_whole: true };
         let text = open.describe();
         assert!(text.contains("user 4242") && text.ends_with("chmod 700 /srv/omoi"), "{text}");
     }

@@ -4,13 +4,15 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, DirBuilder},
+    fs::{DirBuilder, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
 };
+
+use rustix::fs::OFlags;
 
 /// Each with what is lost with it; nothing where all of it is made again.
 const NEEDED: &[(&str, Option<&str>)] = &[
@@ -45,9 +47,33 @@ pub struct Directories {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Device and inode of each that was seen.
-    seen: BTreeMap<&'static str, (u64, u64)>,
+    seen: BTreeMap<&'static str, Seen>,
     lost: Vec<String>,
+}
+
+/// A directory as it was found at the last look. Two of them are equal if they are the same directory.
+#[derive(Debug)]
+struct Seen {
+    device: u64,
+    inode: u64,
+    /// Keeps the inode of a removed directory in use. The file system would give its number to the next directory
+    /// otherwise, often the one that takes its place.
+    _held: File,
+}
+
+impl Seen {
+    fn at(path: &Path) -> Option<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let held = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
+        let meta = held.metadata().ok()?;
+        Some(Self { device: meta.dev(), inode: meta.ino(), _held: held })
+    }
+}
+
+impl PartialEq for Seen {
+    fn eq(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
 }
 
 impl Directories {
@@ -65,21 +91,18 @@ impl Directories {
         let mut missing = None;
         for (name, loss) in NEEDED {
             let path = self.root.join(name);
-            let identity = |path: &Path| {
-                fs::metadata(path).ok().filter(fs::Metadata::is_dir).map(|meta| (meta.dev(), meta.ino()))
-            };
-            let (before, mut now) = (state.seen.get(name).copied(), identity(&path));
-            let was_removed = before.is_some() && now.is_none();
-            if was_removed {
+            let mut now = Seen::at(&path);
+            let was_seen = state.seen.contains_key(name);
+            if was_seen && now.is_none() {
                 let made = DirBuilder::new().mode(0o700).create(&path);
-                now = identity(&path);
-                if let (Err(source), None) = (made, now) {
+                now = Seen::at(&path);
+                if let (Err(source), true) = (made, now.is_none()) {
                     missing.get_or_insert(Missing { path, source });
                     continue;
                 }
             }
-            // Whoever needed it first may have made it again. One that is made here may get the number of the old one.
-            if was_removed || before.is_some() && before != now {
+            // Whoever needed it first may have made it again.
+            if was_seen && state.seen.get(name) != now.as_ref() {
                 let loss = loss.unwrap_or("what was in it is made again when it is needed");
                 let said =
                     format!("the directory {} was removed while the server ran: {loss}", path.display());
@@ -120,7 +143,27 @@ impl Directories {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn a_directory_in_the_place_of_a_removed_one_is_never_taken_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let directories = Directories::new(dir.path());
+        for name in ["mirrors", "sandboxes", "images"] {
+            let path = dir.path().join(name);
+            fs::create_dir(&path).unwrap();
+            directories.look().unwrap();
+            for _ in 0..20 {
+                fs::remove_dir(&path).unwrap();
+                fs::create_dir(&path).unwrap();
+                directories.look().unwrap();
+                assert!(directories.lost().last().is_some_and(|said| said.contains(name)), "{name}");
+                directories.state.lock().unwrap().lost.clear();
+            }
+        }
+    }
 
     #[test]
     fn a_removed_directory_is_there_again_and_what_was_lost_with_it_is_told() {

@@ -62,11 +62,11 @@ const LOCAL: &str = "sandboxes are made on this machine, without a cloud provide
 const NO_QUEUE: &str = "events and messages are stored in the database, and Redis is not used";
 const NO_STALE: &str = "a task returns to the queue when the lease of its sandbox ends";
 const NO_SECTION: &str = "there is one configuration file for all environments";
-const DOOR: &str = "a worker learns the address of its messages from its launch";
+const DOOR: &str = "the server gives each worker this address when it starts it";
 const NO_MCP: &str = "workers use the HTTP API and no MCP server";
 const NO_TOKEN: &str = "model calls are made with an API key";
 
-const USE_NONE: &str = "remove it";
+const USE_NONE: &str = "remove the variable";
 const USE_IMAGE: &str = "set OMOI_SANDBOX_IMAGE to an image of `omoi image list`";
 const USE_URL: &str = "set OMOI_PUBLIC_URL to the address of this server";
 const USE_LEASE: &str = "set OMOI_LEASE_DURATION";

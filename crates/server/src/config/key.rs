@@ -436,7 +436,8 @@ config! {
         /// name a host that is not of the public internet.
         allow_private: Vec<Cidr>, list("a list of address ranges such as 10.20.0.0/16"), "", ["OMOI_GIT_ALLOW_PRIVATE"];
         /// Directories of this machine that operators may fetch repositories from, with all below them. Without it only
-        /// administrators may name a path. Whoever can write to them can offer the server what its user may read.
+        /// administrators may name a path. Anyone who can write to such a directory can make the server fetch any
+        /// repository that the server's user can read.
         allow_paths: Vec<PathBuf>, PATHS, "", ["OMOI_GIT_ALLOW_PATHS"];
         /// How long one fetch, push or checkout may take.
         timeout: Duration, PERIOD, "10m", ["OMOI_GIT_TIMEOUT"];

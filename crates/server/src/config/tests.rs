@@ -127,7 +127,7 @@ fn a_setting_without_effect_is_named_once_with_what_to_use_and_without_its_value
     }
     assert_eq!(
         said[2].to_string(),
-        "MESSAGE_POLL_URL has no effect: a worker learns the address of its messages from its launch; \
+        "MESSAGE_POLL_URL has no effect: the server gives each worker this address when it starts it; \
          set OMOI_PUBLIC_URL to the address of this server"
     );
     let of_file = load_from("sandbox: { snapshot: ready }", &[], &[]).unwrap().ineffective;

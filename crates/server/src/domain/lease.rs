@@ -85,7 +85,7 @@ pub enum NotReclaimed {
     PassedOn(#[from] PassedOn),
     #[error("the time for late reports is over")]
     TooLate,
-    #[error("the server is removing the sandbox, so only the end of its attempt is taken from it")]
+    #[error("the server is removing the sandbox; it accepts only the final report of the attempt")]
     Removed,
 }
 

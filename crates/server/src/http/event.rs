@@ -1,10 +1,13 @@
 //! Events of a sandbox: posted by its worker, read by anybody who may.
 
+use std::borrow::Cow;
+
 use axum::{
     Json as Answer,
     extract::State,
     response::{IntoResponse, Response},
 };
+use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::{SignedDuration, Timestamp};
 use omoi_protocol::{
     EventId, EventSource, SandboxId,
@@ -12,14 +15,17 @@ use omoi_protocol::{
     sandbox::{EventPage, EventReceived, EventsReceived, Trajectory},
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{
+    Map, Value,
+    value::{RawValue, to_raw_value},
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Api,
     auth::{Caller, ReaderOf, WorkerOf},
     check,
-    extract::{JsonBytes, Path, Query, parse},
+    extract::{JsonBytes, Path, Query, lines_without_secrets, parse},
     page,
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
@@ -121,9 +127,12 @@ async fn post_events(
     State(api): State<Api>,
     who: WorkerOf,
     Path(id): Path<SandboxId>,
-    JsonBytes(body): JsonBytes,
+    body: JsonBytes,
 ) -> ApiResult<Response> {
-    let posted: PostedEvents = parse(&body)?;
+    let mut posted: PostedEvents = parse(&body.clean)?;
+    if body.clean != body.raw {
+        keep_transcripts(&api, &mut posted, parse(&body.raw)?)?;
+    }
     let now = api.clock.now();
     match posted {
         PostedEvents { events: Some(batch), event_type: None, .. } => {
@@ -162,6 +171,45 @@ async fn post_events(
             Err(ApiError::invalid("validation_failed", "send one event or `events`, not both"))
         }
     }
+}
+
+/// Puts transcripts back that are masked as what they are: in base64, what follows a token's prefix cannot be told from a
+/// token.
+fn keep_transcripts(api: &Api, posted: &mut PostedEvents, raw: PostedEvents) -> ApiResult<()> {
+    keep_transcript(api, posted.event_type.as_deref(), &mut posted.event_data, raw.event_data)?;
+    for (event, raw) in posted.events.iter_mut().flatten().zip(raw.events.into_iter().flatten()) {
+        keep_transcript(api, Some(&event.event_type), &mut event.event_data, raw.event_data)?;
+    }
+    Ok(())
+}
+
+fn keep_transcript(
+    api: &Api,
+    event_type: Option<&str>,
+    data: &mut Option<Box<RawValue>>,
+    raw: Option<Box<RawValue>>,
+) -> ApiResult<()> {
+    let (Some("agent.completed"), Some(clean), Some(raw)) = (event_type, &data, raw) else { return Ok(()) };
+    let Ok(Brought { transcript_b64: Some(transcript) }) = serde_json::from_str(raw.get()) else {
+        return Ok(());
+    };
+    let (Ok(transcript), Ok(mut fields)) =
+        (STANDARD.decode(&*transcript), serde_json::from_str::<Map<String, Value>>(clean.get()))
+    else {
+        return Ok(());
+    };
+    let transcript = STANDARD.encode(lines_without_secrets(api, &transcript));
+    fields.insert("transcript_b64".to_owned(), transcript.into());
+    *data =
+        Some(to_raw_value(&fields).map_err(|error| ApiError::invalid("invalid_json", error.to_string()))?);
+    Ok(())
+}
+
+/// What the end of an attempt brings.
+#[derive(Deserialize)]
+struct Brought<'a> {
+    #[serde(borrow, default)]
+    transcript_b64: Option<Cow<'a, str>>,
 }
 
 /// Whoever looks after sandboxes is told when one may have ended.

@@ -36,7 +36,7 @@ impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiError> {
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {
-            let detail = "a value holds NUL (%00), which no text does; leave it out";
+            let detail = "a query value contains a NUL byte (%00), which cannot be stored; remove it";
             return Err(ApiError::invalid("nul_in_text", detail));
         }
         // Names of artefacts and the like are stored.
@@ -94,19 +94,31 @@ pub fn without_secrets(api: &Api, json: Bytes) -> Bytes {
     }
 }
 
+/// Masks each line alone, so that the same log in other parts is masked alike.
+pub fn lines_without_secrets(api: &Api, text: &[u8]) -> Vec<u8> {
+    let lines = text.split_inclusive(|byte| *byte == b'\n');
+    lines.flat_map(|line| api.store.secrets().bytes(line).into_owned()).collect()
+}
+
 /// A body this many times too large is still read to its end, unheeded: whoever is cut off while sending does not
 /// hear why.
 const HEARD_OUT: usize = 4;
 
-/// The bytes of a JSON body without secrets, before its type is known.
-pub struct JsonBytes(pub Bytes);
+/// The bytes of a JSON body before its type is known.
+pub struct JsonBytes {
+    /// Without secrets.
+    pub clean: Bytes,
+    /// As they came.
+    pub raw: Bytes,
+}
 
 impl FromRequest<Api> for JsonBytes {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiError> {
         let bytes = json_bytes(api, request, api.limits.body_bytes_max).await?;
-        Ok(Self(without_secrets(api, bytes.unwrap_or_default())))
+        let raw = bytes.unwrap_or_default();
+        Ok(Self { clean: without_secrets(api, raw.clone()), raw })
     }
 }
 

@@ -66,8 +66,8 @@ fn through_own_door(door: Option<&Through>, bearer: &Bearer) -> ApiResult<()> {
                  may be in other hands"
             );
             let detail = format!(
-                "the token of sandbox {id} counts at the sandbox's own door alone, where CALLBACK_URL points inside the \
-                 sandbox; on this port use an operator's token"
+                "the token of sandbox {id} is accepted only at the address in the sandbox's CALLBACK_URL, not on this \
+                 port; use an operator's token here"
             );
             Err(ApiError::forbidden("own_door_only", detail))
         }

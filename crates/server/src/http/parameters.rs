@@ -25,6 +25,9 @@ use crate::nearest::nearest;
 /// How much of a parameter's name an error repeats.
 const NAME_CHARS_MAX: usize = 60;
 
+/// Query parameters that clients of the earlier system send and the document does not describe, by path.
+const EARLIER: &[(&str, &str)] = &[("/api/v1/specs", "project")];
+
 /// One query parameter of an operation.
 struct Known {
     name: String,
@@ -90,7 +93,8 @@ pub fn check(parts: &Parts) -> ApiResult<()> {
     // Routes that the document does not describe judge their queries themselves.
     let Some(known) = KNOWN.get(&(path.as_str().to_owned(), method)) else { return Ok(()) };
     for (at, (name, _)) in given.iter().enumerate() {
-        if !known.iter().any(|known| known.name == *name) {
+        let is_earlier = EARLIER.contains(&(path.as_str(), name.as_str()));
+        if !is_earlier && !known.iter().any(|known| known.name == *name) {
             return Err(unknown(name, parts, path.as_str(), known));
         }
         if given[..at].iter().any(|(earlier, _)| earlier == name) {

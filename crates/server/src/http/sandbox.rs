@@ -23,7 +23,7 @@ use utoipa::IntoParams;
 use super::{
     Api,
     auth::{Operator, ReaderOf, SandboxItself, Viewer, WorkerOf},
-    extract::{Json, Path, Query, secret_json},
+    extract::{Json, Path, Query, lines_without_secrets, secret_json},
     page::{self, Paging},
     problem::{ApiError, ApiResult},
     route::{Routes, routes},
@@ -172,11 +172,8 @@ async fn append_transcript(
             format!("the part has {} bytes; send at most {TRANSCRIPT_PART_BYTES_MAX} at once", data.len());
         return Err(ApiError::too_large("transcript_part_too_large", detail));
     }
-    // Line by line, so that the same log in other parts is masked alike.
-    let secrets = api.store.secrets();
-    let lines = data.split_inclusive(|byte| *byte == b'\n');
-    let data: Vec<u8> = lines.flat_map(|line| secrets.bytes(line).into_owned()).collect();
-    let session_id = secrets.text(&part.session_id).into_owned();
+    let data = lines_without_secrets(&api, &data);
+    let session_id = api.store.secrets().text(&part.session_id).into_owned();
     Ok(Answer(api.store.transcript_append(&id, &session_id, part.offset, data).await?))
 }
 

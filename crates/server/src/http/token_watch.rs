@@ -102,10 +102,20 @@ impl TokenWatch {
             }
             let keys: Vec<Key> = self.lock().keys().copied().collect();
             if !keys.is_empty() {
-                let valid = valid(store, &keys).await;
-                self.end(&keys, valid.ok(), clock.now());
+                self.check(&keys, valid(store, &keys), clock).await;
             }
         }
+    }
+
+    /// A store that gives no answer delays the known ends of secrets by no more than a period.
+    async fn check(
+        &self,
+        asked: &[Key],
+        valid: impl Future<Output = Result<HashMap<Key, Option<Timestamp>>, store::Error>>,
+        clock: &Clock,
+    ) {
+        let valid = tokio::time::timeout(CHECK_PERIOD, valid).await;
+        self.end(asked, valid.ok().and_then(Result::ok), clock.now());
     }
 
     /// Ends the streams of the secrets that are not valid any more. Without an answer of the store, those whose known
@@ -173,6 +183,18 @@ mod tests {
         assert!(first.has_ended() && !second.has_ended(), "its last known end has come");
         watch.end(&[a, b], Some(HashMap::new()), at(21));
         assert!(second.has_ended(), "the store knows it no more");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_gives_no_answer_holds_up_no_known_end() {
+        let watch = Arc::new(TokenWatch::default());
+        let key = Key::Token([1; 32]);
+        let stream = watch.watch(key);
+        watch.end(&[key], Some(HashMap::from([(key, Some(at(20)))])), at(10));
+        let (clock, asked) = (Clock::manual(at(20)), [key]);
+        let checked = watch.check(&asked, std::future::pending(), &clock);
+        tokio::time::timeout(Duration::from_secs(10), checked).await.unwrap();
+        assert!(stream.has_ended());
     }
 
     #[test]

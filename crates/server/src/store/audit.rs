@@ -33,8 +33,14 @@ pub(super) async fn flush(tx: &mut Tx) -> Result<(), Error> {
         Some(row) => (row.get("n")?, row.get("hash")?),
         None => (0, String::new()),
     };
-    for line in std::mem::take(&mut tx.audit) {
+    for mut line in std::mem::take(&mut tx.audit) {
         n += 1;
+        // The hash is of what is stored.
+        for field in
+            [&mut line.actor, &mut line.action, &mut line.entity_type, &mut line.entity_id, &mut line.detail]
+        {
+            tx.mask_text(field);
+        }
         let fields = [&line.actor, &line.action, &line.entity_type, &line.entity_id, &line.detail];
         let hash = hash(n, tx.now, &fields.map(String::as_str), &prev);
         tx.execute(

@@ -5,6 +5,8 @@
 //! what the agent cannot do, the first are looked for again among the tasks that ask for something else, by the same
 //! index and in the same order, until the agent can do all of them.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use omoi_protocol::{
     AgentId, BudgetLevel, Priority, ProjectId, ProviderKind, SandboxId, Stage, TaskId, TicketType,
@@ -44,6 +46,8 @@ pub(super) const NEAR_DEADLINE_MAX: usize = 50;
 /// tasks, however many, that ask for the same as one of those; so what stands behind more different wishes than this waits
 /// until some of them are gone.
 const LOOKS_MAX: usize = 64;
+/// Tasks of one project without budget that one claim looks at while another project has tasks.
+const PROJECT_LOOKS_MAX: usize = 16;
 
 /// A task as its new holder takes it.
 pub(super) struct Taken {
@@ -210,10 +214,25 @@ async fn best(tx: &mut Tx, agent: &AgentId) -> Result<Option<Row>, Error> {
         let beyond = rows.iter().filter(|row| !fits(row, &able)).map(|row| row.get("required_capabilities"));
         let mut beyond = beyond.collect::<Result<Vec<String>, _>>()?;
         if beyond.is_empty() {
-            let Some(best) = highest(tx, rows.iter().cloned())? else { return Ok(None) };
+            let Some(best) = highest(tx, rows.iter().cloned())? else {
+                if passed_over.limited.is_empty() {
+                    return Ok(None);
+                }
+                passed_over.limited.clear();
+                (rows, _) = first(tx, agent, &passed_over).await?;
+                continue;
+            };
             match account::attempt(tx, &best).await? {
                 Attempt::Affordable => return Ok(Some(best)),
-                Attempt::Exceeded(stop) => passed_over.add(&best, stop.level)?,
+                Attempt::Exceeded(stop) => {
+                    let project: String = best.get("project_id")?;
+                    let is_other =
+                        |row: &Row| row.get::<String>("project_id").is_ok_and(|other| other != project);
+                    passed_over.add(&best, stop.level)?;
+                    if rows.iter().any(is_other) {
+                        passed_over.limit(project);
+                    }
+                }
             }
         }
         beyond.sort();
@@ -234,15 +253,29 @@ struct PassedOver {
     tasks: Vec<String>,
     /// Projects whose budget is used up.
     projects: Vec<String>,
+    /// How many of the tasks are of each project.
+    exceeded: HashMap<String, usize>,
+    /// Projects with many such tasks, until no other project has a task.
+    limited: Vec<String>,
 }
 
 impl PassedOver {
     fn add(&mut self, row: &Row, level: BudgetLevel) -> Result<(), Error> {
         match level {
             BudgetLevel::Project => self.projects.push(row.get("project_id")?),
-            BudgetLevel::Task | BudgetLevel::Attempt => self.tasks.push(row.get("id")?),
+            BudgetLevel::Task | BudgetLevel::Attempt => {
+                self.tasks.push(row.get("id")?);
+                *self.exceeded.entry(row.get("project_id")?).or_default() += 1;
+            }
         }
         Ok(())
+    }
+
+    /// Leaves the looks that remain to other projects, once a project has had its part of them.
+    fn limit(&mut self, project: String) {
+        if self.exceeded.get(&project).is_some_and(|count| *count >= PROJECT_LOOKS_MAX) {
+            self.limited.push(project);
+        }
     }
 
     /// Conditions on a task of this name, and their values, which follow the third.
@@ -251,6 +284,7 @@ impl PassedOver {
             ("required_capabilities", &self.capabilities),
             ("id", &self.tasks),
             ("project_id", &self.projects),
+            ("project_id", &self.limited),
         ];
         let (mut sql, mut values) = (String::new(), Vec::new());
         for (column, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {

@@ -119,7 +119,10 @@ pub(super) async fn explain(tx: &mut Tx, id: &SandboxId) -> Result<String, Error
         Some(next) if passed_on => format!("sandbox {next} has taken the task since"),
         _ if end == EndReason::LeaseExpired => {
             let grace = tx.rules.late_report_grace;
-            format!("only the end of its attempt is still taken, for {} s after that", grace.as_secs())
+            format!(
+                "for {} s after that, the server accepts only the final report of the attempt",
+                grace.as_secs()
+            )
         }
         _ => "only a new attempt can change the task now".to_owned(),
     };

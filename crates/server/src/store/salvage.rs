@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::{
-    Tx,
+    Error, Tx,
     ground::{Ground, Part, Saved},
     sqlite,
     tx::Conn,
@@ -20,16 +20,34 @@ pub(super) fn save(tx: &Tx, part: Part, ground: &Ground, now: Timestamp) {
         Part::DataDir => {}
         Part::Database => copy(conn, path, ground, now),
         // The database itself is there: what only the log holds is copied into it.
-        Part::Log | Part::LogIndex => match sqlite::query(conn, "PRAGMA wal_checkpoint(FULL)", vec![]) {
-            Ok(_) => {
+        Part::Log | Part::LogIndex => match checkpoint(conn) {
+            Ok(Checkpoint::Whole) => {
                 tracing::error!("the log of {} was removed; its content was saved", path.display());
                 ground.note_saved(Some(Saved::IntoDatabase));
             }
+            Ok(Checkpoint::Busy) => tracing::error!(
+                "the log of {} was removed and cannot be saved while a reader uses it; the server tries again with \
+                 the next write",
+                path.display()
+            ),
             Err(error) => {
                 tracing::error!(%error, "the log of {} was removed and cannot be saved", path.display());
             }
         },
     }
+}
+
+enum Checkpoint {
+    Whole,
+    /// A reader or another writer stood in the way.
+    Busy,
+}
+
+/// Copies all that the log holds into the database. SQLite reports a failure in the answer's column `busy`.
+fn checkpoint(conn: &rusqlite::Connection) -> Result<Checkpoint, Error> {
+    let rows = sqlite::query(conn, "PRAGMA wal_checkpoint(FULL)", vec![])?;
+    let busy: i64 = rows.first().map_or(Ok(1), |row| row.get("busy"))?;
+    Ok(if busy == 0 { Checkpoint::Whole } else { Checkpoint::Busy })
 }
 
 fn copy(conn: &rusqlite::Connection, path: &Path, ground: &Ground, now: Timestamp) {

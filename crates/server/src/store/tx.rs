@@ -5,6 +5,8 @@ use std::{borrow::Cow, sync::Arc};
 
 use jiff::Timestamp;
 use omoi_protocol::token::AuditHead;
+use omoi_redact::Secrets;
+use serde::de::IgnoredAny;
 use serde_json::Value as Json;
 
 use super::{
@@ -42,6 +44,42 @@ pub struct Tx {
     begun: bool,
     /// The last transaction could not be undone, so nobody knows what the connection is in the midst of.
     stuck: bool,
+}
+
+/// How often a text is masked again. Each time needs another prefix of a token before a mask.
+const MASKS_MAX: usize = 8;
+
+/// A text without secrets. In a JSON document only what is in its strings is masked, with their escapes undone; read as
+/// an ordinary text, the letter of an escape could be taken for a part of a secret.
+/// A mask can look like a part of a token before it, so the text is masked until that changes nothing.
+fn masked<'a>(secrets: &Secrets, text: &'a str) -> Cow<'a, str> {
+    let mut clean = masked_once(secrets, text);
+    for _ in 0..MASKS_MAX {
+        let again = match &clean {
+            Cow::Borrowed(_) => break,
+            Cow::Owned(before) => masked_once(secrets, before).into_owned(),
+        };
+        if clean == again {
+            break;
+        }
+        clean = Cow::Owned(again);
+    }
+    clean
+}
+
+fn masked_once<'a>(secrets: &Secrets, text: &'a str) -> Cow<'a, str> {
+    match secrets.text(text) {
+        Cow::Owned(_) if is_document(text) => match secrets.json(text.as_bytes()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            Cow::Owned(clean) => Cow::Owned(String::from_utf8_lossy(&clean).into_owned()),
+        },
+        clean => clean,
+    }
+}
+
+/// A number alone is none: it may be a secret of digits.
+fn is_document(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[', '"']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 impl Tx {
@@ -145,11 +183,16 @@ impl Tx {
     /// Masks secrets in the texts of a statement, whatever brought them here: an error, a log, a model's answer.
     fn mask(&self, params: &mut [Value]) {
         for param in params {
-            if let Value::Text(text) = param
-                && let Cow::Owned(clean) = self.rules.secrets.text(text)
-            {
-                *text = clean;
+            if let Value::Text(text) = param {
+                self.mask_text(text);
             }
+        }
+    }
+
+    /// Masks secrets in a text that will be stored. A JSON document stays one.
+    pub(super) fn mask_text(&self, text: &mut String) {
+        if let Cow::Owned(clean) = masked(&self.rules.secrets, text) {
+            *text = clean;
         }
     }
 
@@ -257,6 +300,56 @@ impl Tx {
         if let Err(error) = undone {
             tracing::warn!(%error, "a transaction could not be undone; its connection is given up");
             self.stuck = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const TOKEN: &str = "omoi_sbx_Ab3dEfGhIjKlMnOpQrStUvWxYz0123456789-_abcde";
+
+    #[test]
+    fn the_letter_of_an_escape_is_no_part_of_a_secret() {
+        let secrets = Secrets::new([TOKEN]);
+        for escape in ['\u{8}', '\u{c}', 'é', '"', '\\', '/', '\u{1}'] {
+            let value = json!({ "reason": format!("b21vaV9zYnhf{escape}{}", "A".repeat(20)) });
+            for text in [value.to_string(), json!([value.to_string()]).to_string()] {
+                let clean = masked(&secrets, &text);
+                let read: Json = serde_json::from_str(&clean).unwrap();
+                if let Some(inner) = read[0].as_str() {
+                    serde_json::from_str::<Json>(inner).unwrap();
+                }
+                // What is masked on its way in is stored as it is.
+                let on_its_way_in = secrets.owned_json(text.clone());
+                assert_eq!(masked(&secrets, &on_its_way_in), on_its_way_in);
+            }
+        }
+        let digits = Secrets::new(["1234567890123456"]);
+        assert_eq!(masked(&digits, "1234567890123456"), "*".repeat(16), "a text that is a number");
+    }
+
+    proptest! {
+        #[test]
+        fn a_json_document_stays_one_and_is_masked_once(
+            text in "([\\\\\"/nbfu0-9a-f%\u{8}\u{c}é \n]|omoi_op_|b21vaV9zYnhf|6f6d6f695f7362785f|1234567890123456|Ab3dEfGhIjKl){0,30}",
+            number in 1_234_567_890_123_450_i64..1_234_567_890_123_460
+        ) {
+            let secrets = Secrets::new([TOKEN, "1234567890123456"]);
+            for value in [json!({ &text: number }), json!([number, text, [TOKEN, text]]), json!(text)] {
+                let document = value.to_string();
+                let clean = masked(&secrets, &document).into_owned();
+                prop_assert!(serde_json::from_str::<Json>(&clean).is_ok(), "{} became {}", document, clean);
+                prop_assert_eq!(masked(&secrets, &clean), clean.as_str());
+                let nested = json!([document]).to_string();
+                let clean = masked(&secrets, &nested).into_owned();
+                let read: Vec<String> = serde_json::from_str(&clean).unwrap();
+                prop_assert!(!read[0].contains("Ab3dEfGhIjKlMn"));
+            }
         }
     }
 }

@@ -85,6 +85,18 @@ on_both! {
         assert_eq!(app.verdict().await, json!({ "entries": app.newest_line().await["n"], "broken_at": null }));
     }
 
+    async fn a_reason_with_escapes_behind_a_masked_prefix_is_stored_as_it_was_hashed(app: App) {
+        for escape in ['\u{8}', '\u{c}', '"', 'é'] {
+            let sandbox = app.sandbox().await;
+            let reason = format!("b21vaV9zYnhf{escape}{}", "A".repeat(20));
+            let path = format!("/api/v1/sandboxes/{}/terminate", sandbox.id);
+            app.post(&path, json!({ "reason": reason })).await.expect(200);
+            let line = app.newest_line().await;
+            assert_eq!(line["action"], "sandbox.terminate");
+            assert_eq!(app.verdict().await, json!({ "entries": line["n"], "broken_at": null }));
+        }
+    }
+
     async fn what_is_refused_or_only_looked_at_leaves_no_line(app: App) {
         let sandbox = app.sandbox_with_task().await;
         let before = app.newest_line().await;

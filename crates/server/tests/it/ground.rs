@@ -141,6 +141,28 @@ async fn a_removed_log_is_noticed_and_what_it_held_is_there_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_log_is_saved_once_no_reader_stands_in_the_way() {
+    let mut app = App::start(On::Sqlite).await;
+    let sandbox = app.sandbox().await;
+    let reader = rusqlite::Connection::open(database(&app)).unwrap();
+    reader.execute_batch("BEGIN").unwrap();
+    reader.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0)).unwrap();
+    send(&app, &sandbox, 1).await.expect(200);
+    fs::remove_file(beside(&database(&app), "-wal")).unwrap();
+    let saved = |problem: &serde_json::Value| {
+        problem["detail"].as_str().unwrap().contains("copied into the database")
+    };
+    let problem = send(&app, &sandbox, 2).await.refused(503, "database_removed");
+    assert!(!saved(&problem), "a reader still uses an earlier part of the log: {problem}");
+    reader.execute_batch("COMMIT").unwrap();
+    drop(reader);
+    let problem = send(&app, &sandbox, 2).await.refused(503, "database_removed");
+    assert!(saved(&problem), "{problem}");
+    app.restart().await;
+    assert_eq!(numbers(&app, &sandbox).await[0], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_moved_data_directory_is_noticed_and_not_made_again() {
     for on in [On::Sqlite, On::Postgres] {
         let outside = tempfile::tempdir().unwrap();

@@ -210,6 +210,19 @@ on_both! {
         }
     }
 
+    async fn a_transcript_that_comes_with_the_end_is_masked_as_what_it_is(app: App) {
+        let sandbox = app.sandbox_with_task().await;
+        let lines = ["the token begins with omoi_sbx_ and goes on", "omoi_sbx_, omoi_op_ and omoi_ses_", &sandbox.token];
+        let log: String = lines.map(|line| json!({ "text": line }).to_string() + "\n").concat();
+        let data = json!({ "session_id": "s", "transcript_b64": STANDARD.encode(&log), "said": sandbox.token });
+        app.event(&sandbox, "agent.completed", data).await.expect(200);
+        let kept = app.get(&format!("/api/v1/sandboxes/{}/transcript", sandbox.id)).await.expect(200);
+        let kept = String::from_utf8(STANDARD.decode(text(&kept["transcript_b64"])).unwrap()).unwrap();
+        let masked = format!("omoi_sbx_{}", "*".repeat(43));
+        assert_eq!(kept, log.replace(&sandbox.token, &masked));
+        assert_absent(&sandbox.token, &app.all_rows().await);
+    }
+
     async fn a_masked_event_that_is_sent_again_is_known(app: App) {
         let sandbox = app.sandbox().await;
         let event = json!({ "event_type": "agent.message", "worker_seq": 1, "event_data": { "text": shown(&sandbox.token) } });

@@ -63,6 +63,24 @@ on_both! { behind =>
         assert!(!format!("{got:?}").contains(&sandbox.token));
     }
 
+    async fn the_query_and_the_headers_go_out_without_secrets(app: App) {
+        let stand_in = StandIn::of(&app);
+        let sandbox = app.sandbox_with_task().await;
+        let request = app
+            .http
+            .post(format!("{}/model/anthropic/v1/messages?beta={}", app.base, sandbox.token))
+            .bearer_auth(&sandbox.token)
+            .header("anthropic-beta", format!("a-{}", sandbox.token))
+            .header("user-agent", format!("agent/{KEY}"))
+            .json(&hello());
+        answer(request).await.expect(200);
+        let got = stand_in.got().remove(0);
+        let masked = format!("omoi_sbx_{}", "*".repeat(43));
+        assert_eq!(got.path, format!("/prefix/v1/messages?beta={masked}"));
+        assert_eq!(header(&got.headers, "anthropic-beta"), Some(format!("a-{masked}").as_str()));
+        assert_eq!(header(&got.headers, "user-agent"), Some(format!("agent/{}", "*".repeat(KEY.len())).as_str()));
+    }
+
     async fn a_stream_passes_byte_for_byte_as_it_comes_and_is_counted(app: App) {
         let mut feeds = StandIn::of(&app).streams();
         let sandbox = app.sandbox_with_task().await;

@@ -299,6 +299,9 @@ on_both! {
         for list in ["/api/v1/tasks?status=running&has_sandbox=true&phase_id=PHASE_IMPLEMENTATION&ticket_id=tkt-1&limit=100"] {
             app.get(list).await.expect(200);
         }
+        let id = text(&app.post("/api/v1/projects", json!({ "name": "shop" })).await.expect(201)["id"]);
+        app.get(&format!("/api/v1/specs?project={id}&limit=10")).await.expect(200);
+        app.get(&format!("/api/v1/specs?project={id}&project_id={id}")).await.refused(422, "invalid_query");
     }
 }
 

@@ -185,6 +185,24 @@ on_both! { behind =>
         assert_eq!(app.claimed(&agent).await.task, Some(task));
     }
 
+    async fn many_tasks_without_budget_hold_up_no_other_project_and_not_their_own(app: App) {
+        let (project, other) = (app.project("p").await, app.project("q").await);
+        for _ in 0..70 {
+            app.task(&project, json!({ "priority": "CRITICAL", "execution_config": { "budget_usd": 1 } })).await;
+        }
+        app.sql(
+            "INSERT INTO spend (level, entity_id, spent, reserved, calls, input_tokens, output_tokens, cache_read_tokens, \
+             cache_write_tokens) SELECT 'task', id, 2000000000, 0, 0, 0, 0, 0, 0 FROM tasks",
+        )
+        .await;
+        let own = app.task(&project, json!({ "priority": "LOW" })).await;
+        let behind = app.task(&other, json!({ "priority": "LOW" })).await;
+        let agent = app.agent(&[]).await;
+        assert_eq!(app.claimed(&agent).await.task, Some(behind));
+        app.sql(&format!("UPDATE tasks SET status = 'cancelled' WHERE id IN (SELECT id FROM tasks WHERE id <> '{own}' AND project_id = '{project}' LIMIT 40)")).await;
+        assert_eq!(app.claimed(&agent).await.task, Some(own), "behind 30 others");
+    }
+
     async fn an_attempt_s_own_budget_stops_it_and_not_the_next(app: App) {
         let project = app.project("p").await;
         let first = of_task(&app, &project, json!({ "max_total_cost_usd": 1 })).await;

@@ -128,9 +128,9 @@ impl Passing<'_> {
 
     /// Who has kept the other side waiting.
     fn idle(&self, limit: Duration, progress: &Progress) -> Refusal {
-        match progress.is_whole() {
-            true => Refusal::Idle { target: self.target.clone(), limit },
-            false => Refusal::BodyTooSlow(limit),
+        match progress.is_awaited() && !progress.is_whole() {
+            true => Refusal::BodyTooSlow(limit),
+            false => Refusal::Idle { target: self.target.clone(), limit },
         }
     }
 

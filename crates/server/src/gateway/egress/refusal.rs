@@ -32,14 +32,14 @@ pub enum Refusal {
     )]
     AmbiguousLength(&'static str),
     #[error(
-        "the method {0} is not passed on, because it has the host send the request back with all its headers; use one of \
-         {methods}, or CONNECT",
+        "the proxy does not forward {0}, because the host would echo all request headers; use one of {methods}, or \
+         CONNECT",
         methods = METHODS.join(", ")
     )]
     MethodNotAllowed(String),
     #[error("the method {0} is unknown; use one of {methods}, or CONNECT", methods = METHODS.join(", "))]
     MethodUnknown(String),
-    #[error("the body of the request cannot be read: {0}; nothing was wrong with {1}")]
+    #[error("the proxy cannot read the request body: {0}; the host {1} did not cause this")]
     BadBody(String, Target),
     #[error(
         "the body of the request stopped before its end, and nothing more came for {0:?}, which egress.idle_timeout allows"

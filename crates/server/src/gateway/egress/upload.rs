@@ -22,6 +22,7 @@ pub struct Upload {
 #[derive(Debug, Default)]
 pub struct Progress {
     whole: AtomicBool,
+    awaited: AtomicBool,
     broken: OnceLock<String>,
 }
 
@@ -29,6 +30,11 @@ impl Progress {
     /// The client has sent all of it.
     pub fn is_whole(&self) -> bool {
         self.whole.load(Ordering::Relaxed)
+    }
+
+    /// The host could take more than the client has sent.
+    pub fn is_awaited(&self) -> bool {
+        self.awaited.load(Ordering::Relaxed)
     }
 
     /// Why the client's bytes are no body, if they are not.
@@ -60,7 +66,9 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.progress.awaited.store(polled.is_pending(), Ordering::Relaxed);
+        let frame = ready!(polled);
         match &frame {
             None => self.progress.whole.store(true, Ordering::Relaxed),
             Some(Err(error)) => drop(self.progress.broken.set(cause(error))),

@@ -1,16 +1,19 @@
 //! The routes of the model API, under the paths that the vendors' libraries call, and who may use them: a sandbox, with
 //! its own token in the place of a key.
 
+use std::borrow::Cow;
+
 use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, request::Parts},
+    http::{HeaderMap, HeaderValue, StatusCode, request::Parts},
     response::Response,
     routing::{any, get, post},
 };
 use futures_util::stream;
 use omoi_protocol::{CallId, CallPurpose, SandboxId, Vendor};
+use omoi_redact::Secrets;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -123,8 +126,10 @@ impl Door {
         let request = match scripted(&self.calls, booking.as_ref(), &body)? {
             Some(request) => request,
             None => {
-                let path = path(target, &parts)?;
-                let letter = Letter { method: parts.method, path, headers: parts.headers, body };
+                let secrets = self.calls.store.secrets();
+                let path = path(target, &parts, secrets)?;
+                let headers = without_secrets(parts.headers, secrets);
+                let letter = Letter { method: parts.method, path, headers, body };
                 Sent::Vendor(self.calls.upstreams.of(target.vendor).request(letter)?)
             }
         };
@@ -181,12 +186,26 @@ pub fn scripted(calls: &Calls, booking: Option<&NewCall>, body: &[u8]) -> Result
     }
 }
 
-fn path(target: Target, parts: &Parts) -> Result<String, Refusal> {
+fn path(target: Target, parts: &Parts, secrets: &Secrets) -> Result<String, Refusal> {
     match parts.uri.query() {
         None => Ok(target.path.to_owned()),
-        Some(query) if query.len() <= QUERY_BYTES_MAX => Ok(format!("{}?{query}", target.path)),
+        Some(query) if query.len() <= QUERY_BYTES_MAX => {
+            Ok(format!("{}?{}", target.path, secrets.text(query)))
+        }
         Some(_) => Err(Refusal::invalid(format!("the query has more than {QUERY_BYTES_MAX} bytes"))),
     }
+}
+
+/// A value that is no text is left as it is, as no secret is in it.
+fn without_secrets(mut headers: HeaderMap, secrets: &Secrets) -> HeaderMap {
+    for value in headers.values_mut() {
+        if let Ok(Cow::Owned(clean)) = value.to_str().map(|text| secrets.text(text))
+            && let Ok(clean) = HeaderValue::try_from(clean)
+        {
+            *value = clean;
+        }
+    }
+    headers
 }
 
 fn api_key(headers: &HeaderMap) -> Option<&str> {

@@ -22,7 +22,7 @@ const LINES_MAX: u64 = 8_000_000;
 /// An answer that is longer than it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    #[error("it has more than {0} bytes, which model.answer_bytes_max allows")]
+    #[error("it exceeds model.answer_bytes_max ({0} bytes)")]
     Answer(u64),
     #[error("one line of it has more than {0} bytes")]
     Line(usize),
@@ -288,10 +288,10 @@ mod tests {
             assert_eq!(fed(form, 100, b"data: 4567\n", 9), (Ok(()), true));
             assert_eq!(fed(form, 100, b"data: 4567\n", 10), (Err(Excess::Answer(100)), true));
         }
-        let (chunk, endless) = ([b'x'; 1 << 20], 1 << 40);
+        let (chunk, lines, endless) = (vec![b'x'; 1 << 20], vec![b'\n'; 1 << 20], 1 << 40);
         assert_eq!(fed(Form::Stream, endless, &chunk, 16), (Ok(()), true));
         assert_eq!(fed(Form::Stream, endless, &chunk, 17), (Err(Excess::Line(EVENT_BYTES_MAX)), true));
-        assert_eq!(fed(Form::Stream, endless, &[b'\n'; 1 << 20], 8), (Err(Excess::Lines(LINES_MAX)), true));
+        assert_eq!(fed(Form::Stream, endless, &lines, 8), (Err(Excess::Lines(LINES_MAX)), true));
         assert_eq!(fed(Form::Whole, endless, &chunk, 40), (Ok(()), true));
     }
 

@@ -74,7 +74,7 @@ impl Refusal {
 
     pub fn reserved(of: &Standing) -> Self {
         let message = format!(
-            "what is left of the budget of this {} is reserved by calls under way; try again when one has ended",
+            "running calls have reserved the rest of this {}'s budget; retry when one of them ends",
             of.level
         );
         Self::busy(RESERVED, message)
@@ -163,7 +163,7 @@ impl From<store::Error> for Refusal {
         match error {
             // Not 401, at which agents try again for minutes.
             store::Error::TokenEnded => {
-                let message = "the sandbox holds its task no more, so it makes no more model calls";
+                let message = "the sandbox's attempt has ended, so the server refuses its model calls";
                 Self::new(StatusCode::FORBIDDEN, "token_ended", message)
             }
             error => ApiError::from(error).into(),

@@ -112,16 +112,18 @@ impl Upstream {
 
     /// Following it would carry the key to wherever it points.
     pub fn redirected(&self) -> Refusal {
-        let message =
-            format!("the model API redirects elsewhere; set {} to where it is", self.vendor.base_setting());
+        let message = format!(
+            "the model API answered with a redirect, which the server does not follow; set {} to the API's final address",
+            self.vendor.base_setting()
+        );
         Refusal::bad_gateway(message)
     }
 
     /// An answer that is encoded, though it was asked for as it is: the key could not be found in it.
     pub fn encoded(&self, encoding: &str) -> Refusal {
         let message = format!(
-            "the model API answers in {encoding}, which was not asked for and cannot be searched for the key; set {} to \
-             an address that answers without it",
+            "the model API encoded its answer (content encoding {encoding:?}) without being asked, so the server cannot \
+             mask its key in it; set {} to an endpoint that sends plain answers",
             self.vendor.base_setting()
         );
         Refusal::for_good(StatusCode::BAD_GATEWAY, "answer_encoded", message)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use omoi_server::config::Config;
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Answer, Proxy, StandIn, head, open_loopback, with_stand_in};
 use crate::app::{App, On};
@@ -259,4 +259,27 @@ async fn who_keeps_the_other_side_waiting_is_named() {
         let (answer, _) = tokio::join!(proxy.ask(&request), async { stand_in.accept().await.rest().await });
         answer.refused(status, code, &["egress.idle_timeout"]);
     }
+}
+
+#[tokio::test]
+async fn a_host_that_stops_reading_a_body_is_named_and_not_the_client() {
+    let app = App::start_with(On::Sqlite, impatient).await;
+    let (mut proxy, stand_in, target) = with_stand_in(&app).await;
+    let mut client = proxy.dial().await;
+    let (part, parts) = (vec![b'x'; 1 << 20], 256);
+    let length = part.len() * parts;
+    let start =
+        format!("POST http://{target}/ HTTP/1.1\r\nHost: {target}\r\nContent-Length: {length}\r\n\r\n");
+    client.send(start.as_bytes()).await;
+    let _host = stand_in.accept().await;
+    let (mut read, mut write) = client.0.split();
+    let body = async { while write.write_all(&part).await.is_ok() {} };
+    let mut answer = Vec::new();
+    let _ = tokio::join!(body, read.read_to_end(&mut answer));
+    Answer(String::from_utf8_lossy(&answer).into_owned()).refused(
+        504,
+        "idle_timeout",
+        &["egress.idle_timeout"],
+    );
+    assert_eq!(proxy.log(&app).await[0]["code"], "idle_timeout");
 }
