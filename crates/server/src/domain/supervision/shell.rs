@@ -15,6 +15,8 @@ pub struct Simple {
     pub words: Vec<String>,
     /// It reads what the command before it writes.
     pub piped: bool,
+    /// It runs only where the command before it has succeeded.
+    pub chained: bool,
 }
 
 /// What one text runs, also below `sh -c`, `env`, `sudo` and the like.
@@ -85,6 +87,12 @@ fn split(text: &str) -> Vec<Simple> {
                 reader.end(false);
                 marks.drain(..).for_each(|mark| skip_body(&mut chars, &mark));
             }
+            '&' if chars.next_if_eq(&'&').is_some() => {
+                reader.end(false);
+                reader.chained = true;
+            }
+            // The file that a stream goes to, as in `2>&1` and `&> log`.
+            '&' if reader.is_redirected() || chars.peek() == Some(&'>') => reader.push(c),
             ';' | '|' | '&' | '(' | ')' | '`' => reader.end(false),
             ' ' | '\t' | '\r' => reader.close(),
             c => reader.push(c),
@@ -130,11 +138,16 @@ struct Reader {
     words: Vec<String>,
     word: Option<String>,
     piped: bool,
+    chained: bool,
 }
 
 impl Reader {
     fn push(&mut self, c: char) {
         self.word.get_or_insert_default().push(c);
+    }
+
+    fn is_redirected(&self) -> bool {
+        self.word.as_ref().is_some_and(|word| word.ends_with(['>', '<']))
     }
 
     fn open(&mut self) {
@@ -151,9 +164,9 @@ impl Reader {
         if let Some(words) = program(words)
             && self.found.len() < COMMANDS_MAX
         {
-            self.found.push(Simple { words, piped: self.piped });
+            self.found.push(Simple { words, piped: self.piped, chained: self.chained });
         }
-        self.piped = pipes;
+        (self.piped, self.chained) = (pipes, false);
     }
 }
 
