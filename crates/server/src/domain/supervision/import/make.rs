@@ -30,12 +30,14 @@ pub struct Make {
     sandbox: SandboxId,
     at: Timestamp,
     has_goal: bool,
+    /// The directory in which the agent works, with a slash at its end.
+    root: Option<String>,
 }
 
 impl Make {
     pub fn new() -> Self {
         let sandbox = "imported".parse().expect("a plain word is an id");
-        Self { events: Vec::new(), sandbox, at: Timestamp::UNIX_EPOCH, has_goal: false }
+        Self { events: Vec::new(), sandbox, at: Timestamp::UNIX_EPOCH, has_goal: false, root: None }
     }
 
     pub fn len(&self) -> usize {
@@ -54,6 +56,13 @@ impl Make {
     pub fn now(&mut self, at: Option<Timestamp>) {
         let next = self.at.checked_add(RECORD).unwrap_or(self.at);
         self.at = at.map_or(next, |at| at.max(self.at));
+    }
+
+    /// The agent works in this directory. Files below it are named from there.
+    pub fn works_in(&mut self, directory: &str) {
+        if directory.starts_with('/') {
+            self.root.get_or_insert_with(|| format!("{}/", directory.trim_end_matches('/')));
+        }
     }
 
     pub fn pass(&mut self, seconds: f64) {
@@ -162,8 +171,9 @@ impl Make {
     }
 
     fn changed(&mut self, path: &str, change: FileChange, diff: &str, added: usize, removed: usize) {
+        let root = self.root.as_deref().unwrap_or_default();
         self.push(AgentFileEdited {
-            file_path: Some(path.to_owned()),
+            file_path: Some(path.strip_prefix(root).unwrap_or(path).to_owned()),
             change_type: Some(change),
             lines_added: Some(added as u64),
             lines_removed: Some(removed as u64),

@@ -153,6 +153,9 @@ fn of_records<I: Iterator<Item = Result<Record, LineError>>>(all: impl Fn() -> I
             Err(fault) => Verdict::Broken(fault),
             Ok(record) => {
                 make.now(record.at);
+                let body = &record.body;
+                let directory = [&body["cwd"], &body["payload"]["cwd"], &body["params"]["cwd"]];
+                directory.into_iter().find_map(Value::as_str).into_iter().for_each(|one| make.works_in(one));
                 reader.record(&record, &mut make)
             }
         };

@@ -227,6 +227,22 @@ proptest! {
 }
 
 #[test]
+fn files_are_named_from_the_directory_of_the_agent() {
+    let root = "/home/ann/test/shop";
+    let edit = json!({ "name": "Edit", "input": { "file_path": format!("{root}/src/cart.py"), "old_string": "assert a", "new_string": "b" } });
+    let other = json!({ "name": "Edit", "input": { "file_path": format!("{root}/README.md"), "old_string": "a", "new_string": "b" } });
+    let init = json!({ "type": "system", "subtype": "init", "cwd": root });
+    let text = claude(&[(edit, "done", false), (other, "done", false)], "It is done.");
+    let run = read("x.jsonl", format!("{init}\n{text}")).unwrap();
+    let edited = run.events.iter().filter(|event| event.event_type == "agent.file_edited");
+    let paths: Vec<Value> = edited
+        .map(|event| serde_json::from_str::<Value>(event.event_data.get()).unwrap()["file_path"].clone())
+        .collect();
+    assert_eq!(paths, ["src/cart.py", "README.md"]);
+    assert_eq!(found(run), []);
+}
+
+#[test]
 fn each_line_that_is_not_understood_is_named() {
     let mut bytes = claude(&[], "Done").into_bytes();
     bytes.extend(b"{\"type\": \"news\"}\n\n{\"type\": \"news\"}\n{\"type\": \"assistant\"}\nhello\n\xff\n{\"type\": \"ass");

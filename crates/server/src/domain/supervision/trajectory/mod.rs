@@ -307,6 +307,7 @@ impl Trajectory {
         self.question = None;
         self.steps.call(call, self.seq, self.at);
         if let Some(text) = &call.command {
+            self.checks.ran(text);
             self.command = Some(Command { seq: self.seq, at: self.at, text: clip(text, COMMAND_CHARS) });
         }
         for one in self.instructions.iter_mut() {

@@ -86,7 +86,7 @@ pub fn of_tests(language: Language, diff: &str, counts_asserts: bool, own: &[u64
     let declared = |line: &Line<'_>| mark::declares(language, &line.code, line.raw).map(|name| hash(&name));
     let gone: HashSet<u64> =
         lines.iter().filter(|line| line.side == Side::Out).filter_map(declared).collect();
-    let (mut change, mut tables) = (Change::default(), 0);
+    let (mut change, mut tables, mut brings) = (Change::default(), 0, false);
     for (at, line) in lines.iter().enumerate() {
         let sign = match line.side {
             Side::Kept => continue,
@@ -103,6 +103,7 @@ pub fn of_tests(language: Language, diff: &str, counts_asserts: bool, own: &[u64
         let is_case = mark::begins_case(language, &line.code, line.raw).is_some();
         let skip = mark::skips(language, &line.code, line.raw);
         change.cases += sign * i64::from(is_case);
+        brings |= line.side == Side::In && (is_case || asserts);
         tables += sign * i64::from(mark::tabulates(&line.code));
         if line.side == Side::In
             && let Some(name) = declared(line).filter(|name| !gone.contains(name))
@@ -119,7 +120,7 @@ pub fn of_tests(language: Language, diff: &str, counts_asserts: bool, own: &[u64
     }
     change.takes_from_old &= change.asserts < 0 && change.cases == 0;
     // One test with a table in place of many is no loss.
-    if tables > 0 {
+    if tables > 0 && brings {
         (change.asserts, change.cases) = (change.asserts.max(0), change.cases.max(0));
     }
     change
