@@ -29,7 +29,7 @@ const BLOCKS: [&str; 19] = [
 const KEPT: [&str; 2] = ["command-args", "user_query"];
 
 /// How texts begin that a program has written as a whole.
-const BEGINNINGS: [&str; 20] = [
+const BEGINNINGS: [&str; 21] = [
     "[Request interrupted by user",
     "[Request cancelled by user",
     "[Conversation interrupted",
@@ -50,6 +50,7 @@ const BEGINNINGS: [&str; 20] = [
     "Continue from where you left off.",
     "<turn_aborted>",
     "<user_instructions>",
+    "# AGENTS.md instructions for ",
 ];
 
 /// How texts begin that say that a person has interrupted the agent, without a word of theirs.
@@ -119,6 +120,7 @@ mod tests {
             "Output token limit hit. Resume directly — no apology, no recap of what you were doing.",
             "<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>",
             "<system-reminder>cut off in the",
+            "# AGENTS.md instructions for /work/shop\n\n<INSTRUCTIONS>\nNever touch a.py.\n</INSTRUCTIONS>",
             "  ",
         ];
         for text in synthetic {

@@ -109,6 +109,14 @@ impl Make {
         }
     }
 
+    /// The parts of one message. A program may have written some of them, which are left out beside a person's words.
+    pub fn told_in_parts<'a>(&mut self, parts: impl Iterator<Item = &'a str>) {
+        let parts: Vec<&str> = parts.collect();
+        let is_persons = |part: &&&str| persons_words(&clip(part, TEXT_CHARS_MAX)).is_some();
+        let own: Vec<&str> = parts.iter().filter(is_persons).copied().collect();
+        self.told(&if own.is_empty() { parts } else { own }.join("\n"));
+    }
+
     pub fn said(&mut self, text: &str, parent: Option<&str>) {
         if !text.trim().is_empty() {
             let (content, parent_tool_use_id) = (Some(clip(text, TEXT_CHARS_MAX)), parent.map(str::to_owned));

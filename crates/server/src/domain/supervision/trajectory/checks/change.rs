@@ -52,7 +52,9 @@ fn lines(diff: &str, language: Option<Language>) -> Vec<Line<'_>> {
         if let Some(rest) = text.strip_prefix("@@") {
             (is_header, hunk) = (false, hunk + 1);
             readers.iter_mut().flatten().for_each(Reader::gap);
-            let around = rest.split_once("@@").map_or("", |(_, around)| around);
+            // Codex writes the line around a hunk without the numbers of its lines.
+            let alone = if rest.starts_with(" -") { "" } else { rest };
+            let around = rest.split_once("@@").map_or(alone, |(_, around)| around);
             let code = language.map(|language| Reader::new(language).code(around)).unwrap_or_default();
             found.push(Line { side: Side::Kept, hunk, raw: around, code });
             continue;

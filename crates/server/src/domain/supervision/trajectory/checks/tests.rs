@@ -87,7 +87,12 @@ fn a_test_that_the_agent_has_written_may_be_skipped_by_it() {
     let added = edit("tests/test_a.py", "@@ -9,0 +9,2 @@\n+def test_new():\n+    assert x");
     let skipped =
         edit("tests/test_a.py", "@@ -9,2 +9,3 @@\n+@pytest.mark.skip\n def test_new():\n     assert x");
-    assert!(after(&[added, skipped.clone()]).lost.is_none());
+    assert!(after(&[added.clone(), skipped.clone()]).lost.is_none());
+    // As Codex writes hunks.
+    let taken = edit("tests/test_a.py", "@@ def test_new():\n-    assert x\n+    print(x)");
+    assert!(after(&[added.clone(), edit("tests/test_a.py", "@@\n+    assert y"), taken]).lost.is_none());
+    let taken = edit("tests/test_a.py", "@@ def test_old():\n-    assert x\n+    print(x)");
+    assert!(after(&[added, taken]).lost.is_some());
     assert!(after(&[skipped]).lost.is_some());
 }
 
