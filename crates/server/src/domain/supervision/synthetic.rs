@@ -75,29 +75,55 @@ pub fn is_interrupt(text: &str) -> bool {
     INTERRUPTS.iter().any(|begin| text.trim_start().starts_with(begin))
 }
 
+/// In one pass. A block that was cut off has no end; only where a text begins with it, a program has written it.
 fn without_blocks(text: &str) -> Cow<'_, str> {
     if !text.contains('<') {
         return Cow::Borrowed(text);
     }
-    let mut words = text.to_owned();
-    for name in BLOCKS {
-        let (open, close) = (format!("<{name}"), format!("</{name}>"));
-        while let Some(begin) = words.find(&open) {
-            // A word that only begins so is another block.
-            let is_whole = words[begin + open.len()..].starts_with(['>', ' ', '\n']);
-            let end = words[begin..].find(&close).map(|at| begin + at + close.len());
-            match end {
-                _ if !is_whole => break,
-                Some(end) => words.replace_range(begin..end, ""),
-                // A block that was cut off has no end.
-                None => words.truncate(begin),
+    let mut words = String::new();
+    let mut endless = [false; BLOCKS.len()];
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, tag) = rest.split_at(at);
+        words.push_str(before);
+        rest = match (kept_tag(tag), block_of(tag)) {
+            (Some(length), _) => &tag[length..],
+            (None, Some(block)) => {
+                let close = format!("</{}>", BLOCKS[block]);
+                let end = if endless[block] { None } else { tag.find(&close) };
+                endless[block] = end.is_none();
+                match end {
+                    Some(end) => &tag[end + close.len()..],
+                    None if words.trim().is_empty() => "",
+                    None => word(&mut words, tag),
+                }
             }
-        }
+            (None, None) => word(&mut words, tag),
+        };
     }
-    for name in KEPT {
-        words = words.replace(&format!("<{name}>"), "").replace(&format!("</{name}>"), "");
-    }
+    words.push_str(rest);
     Cow::Owned(words)
+}
+
+/// Takes the sign of a tag that is a person's own word.
+fn word<'a>(words: &mut String, tag: &'a str) -> &'a str {
+    words.push('<');
+    &tag[1..]
+}
+
+/// Which block begins here.
+fn block_of(tag: &str) -> Option<usize> {
+    let name = &tag[1..];
+    let begins =
+        |block: &str| name.strip_prefix(block).is_some_and(|rest| rest.starts_with(['>', ' ', '\n']));
+    BLOCKS.iter().position(|block| begins(block))
+}
+
+/// How long a tag is that stands around what a person has typed.
+fn kept_tag(tag: &str) -> Option<usize> {
+    let name = tag[1..].strip_prefix('/').unwrap_or(&tag[1..]);
+    let end = KEPT.iter().find_map(|kept| name.strip_prefix(kept)?.strip_prefix('>'))?;
+    Some(tag.len() - end.len())
 }
 
 #[cfg(test)]
@@ -139,6 +165,11 @@ mod tests {
             ),
             ("Is a < b here?", "Is a < b here?"),
             (
+                "Why does the transcript contain <system-reminder> tags? Strip them in log.py",
+                "Why does the transcript contain <system-reminder> tags? Strip them in log.py",
+            ),
+            ("<command-names> <command-name>/fix</command-name>is this", "<command-names> is this"),
+            (
                 "Say why [Request interrupted by user] is printed",
                 "Say why [Request interrupted by user] is printed",
             ),
@@ -147,5 +178,17 @@ mod tests {
             assert_eq!(persons_words(text).as_deref().map(str::trim), Some(words), "{text}");
         }
         assert!(is_interrupt("[Request interrupted by user for tool use]") && !is_interrupt("Stop"));
+    }
+
+    #[test]
+    fn long_texts_are_read_once() {
+        // Where the rest is read or moved again for each block, this takes twice as long and more.
+        for part in ["<bash-input></bash-input>", "x<bash-input>"] {
+            let began = std::time::Instant::now();
+            assert!(
+                persons_words(&part.repeat((8 << 20) / part.len())).is_none_or(|words| !words.is_empty())
+            );
+            assert!(began.elapsed().as_secs() < 8, "{part}");
+        }
     }
 }

@@ -97,10 +97,11 @@ impl Make {
         if text.trim().is_empty() {
             return;
         }
-        let content = Some(clip(text, TEXT_CHARS_MAX));
+        let text = clip(text, TEXT_CHARS_MAX);
         // What a program has written in the place of a person is no task.
-        let is_goal = !self.has_goal && persons_words(text).is_some();
+        let is_goal = !self.has_goal && persons_words(&text).is_some();
         self.has_goal |= is_goal;
+        let content = Some(text);
         if !is_goal {
             let message_type = Some("user_message".to_owned());
             self.push(AgentMessageInjected { content, message_type, ..AgentMessageInjected::default() });
