@@ -81,6 +81,10 @@ pub enum Error {
     Unknown { name: String, ledger: Box<Ledger> },
     #[error("{name} holds no step of an agent: {ledger}")]
     Empty { name: String, ledger: Box<Ledger> },
+    #[error(
+        "{name} contains the events of several sandboxes; store the events of each in a file of its own: {ledger}"
+    )]
+    SeveralSandboxes { name: String, ledger: Box<Ledger> },
 }
 
 impl Error {
@@ -88,7 +92,9 @@ impl Error {
     pub fn ledger(&self) -> Option<&Ledger> {
         match self {
             Self::TooLarge { .. } => None,
-            Self::Unknown { ledger, .. } | Self::Empty { ledger, .. } => Some(ledger),
+            Self::Unknown { ledger, .. }
+            | Self::Empty { ledger, .. }
+            | Self::SeveralSandboxes { ledger, .. } => Some(ledger),
         }
     }
 }
@@ -124,7 +130,10 @@ pub fn read(name: &str, bytes: impl AsRef<[u8]>) -> Result<Run, Error> {
         None => of_records(|| records(bytes, LINE_BYTES_MAX)),
     };
     let (name, unknown) = (name.to_owned(), format.is_none());
+    // Each sandbox numbers its events for itself.
+    let several = events.windows(2).any(|pair| pair[0].sandbox_id != pair[1].sandbox_id);
     match format {
+        Some(_) if several => Err(Error::SeveralSandboxes { name, ledger: Box::new(ledger) }),
         Some(format) if !events.is_empty() => Ok(Run { name, format, charter, events, ledger }),
         _ if unknown => Err(Error::Unknown { name, ledger: Box::new(ledger) }),
         _ => Err(Error::Empty { name, ledger: Box::new(ledger) }),

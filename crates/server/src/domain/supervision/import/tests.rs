@@ -4,7 +4,10 @@ use omoi_protocol::FindingKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::policy::Policy, super::replay::replay, Error, Format, LineError, Run, read};
+use super::{
+    super::{policy::Policy, replay::replay},
+    Error, Format, LineError, Run, document, read,
+};
 
 fn kinds(run: &Run) -> Vec<&str> {
     run.events.iter().map(|event| event.event_type.as_str()).collect()
@@ -212,12 +215,11 @@ proptest! {
         let not_blank = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
         let ledger = match read("x", &bytes) {
             Ok(run) => run.ledger,
-            Err(Error::Unknown { ledger, .. } | Error::Empty { ledger, .. }) => *ledger,
-            Err(error) => panic!("{error}"),
+            Err(error) => error.ledger().unwrap_or_else(|| panic!("{error}")).clone(),
         };
-        // A file that is one JSON list is a list of records.
-        if lines.len() > 1 {
-            prop_assert!(ledger.read <= not_blank as u64 || not_blank == 1);
+        // A file that is one JSON document is a list of records.
+        if document::read(&bytes).is_none() {
+            prop_assert_eq!(ledger.read, not_blank as u64);
         }
         prop_assert_eq!(ledger.read, ledger.understood + ledger.unknown + ledger.broken);
         prop_assert_eq!(ledger.unknown, ledger.unknown_kinds.values().sum::<u64>());
@@ -257,6 +259,42 @@ fn each_line_that_is_not_understood_is_named() {
         text.starts_with("9 lines read, 3 understood (3 became events), 2 unknown (news 2), 4 broken ("),
         "{text}"
     );
+}
+
+#[test]
+fn events_of_ours_are_numbered_once_and_of_one_sandbox() {
+    let event = |sandbox: &str, seq: i64| {
+        json!({
+            "id": format!("evt-{seq}"), "sandbox_id": sandbox, "seq": seq, "event_type": "agent.message", "source": "agent",
+            "event_data": { "content": "I look." }, "created_at": "2026-01-01T00:00:00Z",
+        })
+        .to_string()
+    };
+    let twice = [event("sbx-1", 1), event("sbx-1", 2), event("sbx-1", 2)].join("\n");
+    let run = read("x.jsonl", &twice).unwrap();
+    assert_eq!(run.events.len(), 2);
+    assert_eq!(run.ledger.broken_causes, [(LineError::Duplicate, 1)].into_iter().collect());
+    let several = [event("sbx-1", 1), event("sbx-2", 1)].join("\n");
+    let error = read("x.jsonl", &several).unwrap_err();
+    assert!(matches!(error, Error::SeveralSandboxes { .. }), "{error}");
+    assert!(error.to_string().contains("several sandboxes"), "{error}");
+}
+
+#[test]
+fn answers_without_a_value_and_updates_of_the_wrong_shape_are_told_apart() {
+    let update = |update: Value| json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "update": update } });
+    let prompt = json!({ "method": "session/prompt", "id": 1, "params": { "prompt": [{ "type": "text", "text": "Mend it" }] } });
+    let table = [
+        (json!({ "jsonrpc": "2.0", "id": 1, "result": null }), (2, 0, 0)),
+        (json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": 1, "message": "no" } }), (2, 0, 0)),
+        (json!({ "jsonrpc": "2.0", "id": 1 }), (1, 1, 0)),
+        (update(json!({ "sessionUpdate": "tool_call", "toolCallId": 5 })), (1, 0, 1)),
+        (update(json!({ "sessionUpdate": "news" })), (1, 1, 0)),
+    ];
+    for (line, counts) in table {
+        let ledger = read("x.jsonl", format!("{prompt}\n{line}\n")).unwrap().ledger;
+        assert_eq!((ledger.understood, ledger.unknown, ledger.broken), counts, "{line}");
+    }
 }
 
 #[test]
