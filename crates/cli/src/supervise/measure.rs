@@ -113,11 +113,15 @@ impl Measuring {
         let (mut score, mut lines) = (Score::default(), Ledger::default());
         let (mut refused, mut unjudged, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
         for (name, path) in &files.paths {
-            let run = match load(path)? {
-                Ok(run) => run,
-                Err(error) => {
+            let run = match load(path) {
+                Ok(Ok(run)) => run,
+                Ok(Err(error)) => {
                     error.ledger().into_iter().for_each(|own| lines.add(own));
                     refused.push(error.to_string());
+                    continue;
+                }
+                Err(error) => {
+                    refused.push(format!("{error:#}"));
                     continue;
                 }
             };

@@ -172,6 +172,26 @@ fn the_measure_is_printed_with_its_confusions_and_depends_on_its_seed_alone() {
 }
 
 #[test]
+fn recordings_of_one_stem_are_told_apart_and_one_that_cannot_be_read_is_named() {
+    let dir = Dir::new();
+    let below = dir.path().join("runs/below");
+    std::fs::create_dir_all(&below).unwrap();
+    std::fs::copy(recorded("flip-flop"), below.join("run.jsonl")).unwrap();
+    std::fs::copy(recorded("second-thoughts"), below.join("run.log")).unwrap();
+    dir.write("runs/below/run.yaml", "expect: [{ kind: edit_undo, from: agent.file_edited }]\n");
+    std::os::unix::fs::symlink(".", dir.path().join("runs/loop")).unwrap();
+    std::fs::File::create(dir.path().join("runs/large.jsonl")).unwrap().set_len(300 << 20).unwrap();
+    let told = run(&dir, &["supervise", "measure", "runs", "--made", "0", "--json"]).json();
+    let source = &told["sources"][0];
+    assert_eq!((&source["files"], &source["score"]["runs"]), (&json!(3), &json!(2)), "{source}");
+    assert_eq!(source["score"]["kinds"]["edit_undo"]["missed_in"], json!(["below/run.log"]));
+    let refused = source["refused"].as_array().unwrap();
+    assert!(refused.len() == 1 && refused[0].as_str().unwrap().contains("large.jsonl"), "{refused:?}");
+    let told = run(&dir, &["supervise", "measure", "runs/below/run.jsonl", "--made", "0", "--json"]).json();
+    assert_eq!(told["sources"][0]["score"]["kinds"]["edit_undo"]["recall"], 1.0);
+}
+
+#[test]
 fn every_line_of_a_recording_is_accounted_for() {
     let dir = Dir::new();
     let message = json!({ "type": "user", "message": { "content": "Mend the parser" } });
