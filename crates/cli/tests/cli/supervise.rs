@@ -62,7 +62,7 @@ fn what_cannot_be_read_is_named() {
     dir.write("p.yaml", "thresholds: { no_progress: { quiet: soon } }\n");
     let run_file = recorded("flip-flop");
     for (args, code, text) in [
-        (vec!["x.json"], 2, "x.json is no recorded run"),
+        (vec!["x.json"], 2, "x.json is not a recording in a known format"),
         (vec!["nothing/there.jsonl"], 3, "neither a file nor the id of a sandbox"),
         (vec![run_file.as_str(), "--policy", "p.yaml"], 2, "line 1"),
         (vec![run_file.as_str(), "--policy", "none.yaml"], 2, "none.yaml"),
@@ -159,7 +159,7 @@ fn the_measure_is_printed_with_its_confusions_and_depends_on_its_seed_alone() {
     let dir = Dir::new();
     let measure = |seed: &str| run(&dir, &["supervise", "measure", "--made", "60", "--seed", seed]).ok();
     let text = measure("7");
-    for part in ["precision", "recall", "delay events", "lead events", "there was \\ found", "none"] {
+    for part in ["precision", "recall", "delay events", "lead events", "expected \\ reported", "none"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(text, measure("7"));
@@ -218,7 +218,7 @@ fn every_line_of_a_recording_is_accounted_for() {
     dir.write("app.log", "{\"level\": \"info\"}\nstarted\n");
     let said = run(&dir, &["supervise", "replay", "app.log"]);
     for part in [
-        "app.log is no recorded run: 2 lines read, 0 understood",
+        "app.log is not a recording in a known format: 2 lines read, 0 understood",
         "1 unknown",
         "not JSON 1",
         "formats that are read",

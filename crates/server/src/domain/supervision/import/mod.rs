@@ -77,9 +77,9 @@ pub const FORMATS: &str = "our events as JSONL, Claude Code's stream-json or tra
 pub enum Error {
     #[error("{name} has {bytes} bytes; at most {FILE_BYTES_MAX} are read")]
     TooLarge { name: String, bytes: usize },
-    #[error("{name} is no recorded run: {ledger}")]
+    #[error("{name} is not a recording in a known format: {ledger}")]
     Unknown { name: String, ledger: Box<Ledger> },
-    #[error("{name} holds no step of an agent: {ledger}")]
+    #[error("{name} contains no agent activity: {ledger}")]
     Empty { name: String, ledger: Box<Ledger> },
     #[error(
         "{name} contains the events of several sandboxes; store the events of each in a file of its own: {ledger}"

@@ -300,9 +300,12 @@ fn answers_without_a_value_and_updates_of_the_wrong_shape_are_told_apart() {
 #[test]
 fn a_file_in_which_nothing_is_understood_is_refused_with_its_account() {
     let error = read("x.log", "{\"level\": \"info\", \"text\": \"up\"}\nhello\n").unwrap_err().to_string();
-    for part in
-        ["x.log is no recorded run", "2 lines read, 0 understood", "1 unknown", "1 broken (not JSON 1)"]
-    {
+    for part in [
+        "x.log is not a recording in a known format",
+        "2 lines read, 0 understood",
+        "1 unknown",
+        "1 broken (not JSON 1)",
+    ] {
         assert!(error.contains(part), "{part}: {error}");
     }
 }
