@@ -130,12 +130,9 @@ fn corrects_an_expectation(scene: &mut Scene) {
 
 fn moves_a_test(scene: &mut Scene) {
     let kit = scene.kit;
-    scene.edit("Out here.", kit.test_file, &format!("@@ -3,4 +2,0 @@\n{}", Kit::signed('-', kit.test)));
-    scene.edit(
-        "In there.",
-        kit.other_test_file,
-        &format!("@@ -9,0 +10,4 @@\n{}", Kit::signed('+', kit.test)),
-    );
+    scene.edit("Over there.", kit.test_file, &format!("@@ -3,4 +2,0 @@\n{}", Kit::signed('-', kit.test)));
+    // In one turn: a fault that came between would make it a loss.
+    scene.change(kit.other_test_file, &format!("@@ -9,0 +10,4 @@\n{}", Kit::signed('+', kit.test)));
     scene.bash("Do all run?", kit.run, kit.passes, false);
 }
 
