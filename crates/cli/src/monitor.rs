@@ -60,7 +60,8 @@ impl Args {
 
 fn not_kept(sandboxes: u64) -> String {
     format!(
-        "the work of {sandboxes} ended sandboxes; `omoi sandbox list --unkept` shows them, and you decide"
+        "the work of {sandboxes} ended sandboxes could not be saved; list them with `omoi sandbox list --unkept`, \
+         then rescue or discard each"
     )
 }
 

@@ -74,8 +74,10 @@ impl Signals {
         }
     }
 
-    /// Does what ends the command; a further signal ends it without that.
+    /// Does what ends the command; a further signal ends it without that. A signal that the command has not taken yet is
+    /// the request to end, and no further one.
     pub async fn unless_again<T>(&self, ending: impl Future<Output = Result<T>>) -> Result<T> {
+        self.pending().take();
         tokio::select! {
             ended = ending => ended,
             asked = self.next() => {
@@ -127,7 +129,18 @@ mod tests {
         let signals = Signals::default();
         assert_eq!(signals.unless_again(async { Ok(7) }).await.unwrap(), 7);
         signals.remember(Asked::Interrupted);
-        let cut = signals.unless_again(std::future::pending::<Result<()>>()).await.unwrap_err();
-        assert!(cut.to_string().contains("stopped at once: interrupted"), "{cut}");
+        let ending = async {
+            tokio::task::yield_now().await;
+            Ok(8)
+        };
+        assert_eq!(signals.unless_again(ending).await.unwrap(), 8, "the first signal asked for the ending");
+        signals.remember(Asked::Interrupted);
+        let again = signals.clone();
+        let ending = async move {
+            again.remember(Asked::Terminated);
+            std::future::pending::<Result<()>>().await
+        };
+        let cut = signals.unless_again(ending).await.unwrap_err();
+        assert!(cut.to_string().contains("stopped at once: asked to terminate"), "{cut}");
     }
 }

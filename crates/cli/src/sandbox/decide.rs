@@ -30,7 +30,9 @@ impl Rescue {
     pub async fn run(self, cx: &Context, client: &Client) -> Result<()> {
         for id in &self.ids {
             let sandbox = client.sandbox_rescue(id).await?;
-            cx.out.item(&sandbox, |_| format!("{id} is rescued again"))?;
+            cx.out.item(&sandbox, |_| {
+                format!("another rescue of {id} was requested; `omoi sandbox show {id}` shows the result")
+            })?;
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::show::{HEADER, rows};
 use crate::{
     Context,
+    failure::{FAILED, Stop},
     page::collect,
     table::{Table, maybe},
     text::parse_span,
@@ -56,6 +57,14 @@ struct Pruned {
     stuck: Vec<Sandbox>,
     /// Ended, and not removed until a person decides.
     unkept: Vec<Sandbox>,
+    /// Requests that failed.
+    failed: Vec<FailedEnd>,
+}
+
+#[derive(Serialize)]
+struct FailedEnd {
+    sandbox_id: SandboxId,
+    error: String,
 }
 
 impl Prune {
@@ -78,14 +87,18 @@ impl Prune {
         let ask =
             Ask { older_than_seconds: i64::try_from(self.older_than.as_secs()).ok(), dry_run: self.dry_run };
         let removed = client.sandbox_prune(&ask).await?.items;
-        let mut pruned = Pruned { terminated, closed, removed, stuck, unkept };
+        let mut pruned = Pruned { terminated, closed, removed, stuck, unkept, failed: Vec::new() };
         if !self.dry_run {
-            let reason = Reason { reason: Some(EndReason::Pruned.to_string()) };
-            for sandbox in pruned.terminated.iter_mut().chain(&mut pruned.closed) {
-                *sandbox = client.sandbox_terminate(&sandbox.id, &reason).await?;
+            for list in [&mut pruned.terminated, &mut pruned.closed] {
+                pruned.failed.extend(end(client, list).await);
             }
         }
-        self.tell(cx, &pruned)
+        self.tell(cx, &pruned)?;
+        let Some(first) = pruned.failed.first() else { return Ok(()) };
+        let count = pruned.failed.len();
+        let what =
+            format!("{count} of these sandboxes could not be ended: {}: {}", first.sandbox_id, first.error);
+        Err(Stop::new(FAILED, what).hint("run `omoi sandbox prune` again").into())
     }
 
     fn tell(&self, cx: &Context, pruned: &Pruned) -> Result<()> {
@@ -94,12 +107,12 @@ impl Prune {
         }
         let did = if self.dry_run { "would be terminated" } else { "terminated" };
         Self::tell_of(cx, &pruned.terminated, &format!("live and idle: {did}"))?;
-        let did = if self.dry_run { "would be closed" } else { "closed" };
-        Self::tell_of(
-            cx,
-            &pruned.closed,
-            &format!("ended, so nothing is left to terminate: {did} to late reports"),
-        )?;
+        let did = match (self.dry_run, pruned.closed.len()) {
+            (true, _) => "had already ended and would be closed",
+            (false, 1) => "had already ended and is now closed",
+            (false, _) => "had already ended and are now closed",
+        };
+        Self::tell_of(cx, &pruned.closed, &format!("{did}: late reports are refused"))?;
         if !pruned.removed.is_empty() {
             let did = if self.dry_run { "would be removed" } else { "are removed" };
             cx.out.note(&format!("what is left of {} {did}:", pruned.removed.len()));
@@ -118,6 +131,9 @@ impl Prune {
         if !pruned.unkept.is_empty() {
             cx.out.note("the work of these is not kept: decide with `omoi sandbox discard ID` or `omoi sandbox rescue ID`:");
             problems(cx, &pruned.unkept)?;
+        }
+        for one in &pruned.failed {
+            cx.out.note(&format!("{} could not be ended: {}", one.sandbox_id, one.error));
         }
         Ok(())
     }
@@ -144,6 +160,19 @@ fn problems(cx: &Context, sandboxes: &[Sandbox]) -> Result<()> {
         };
         sandboxes.iter().fold(Table::new(style, &["id", "place", "problem"]), row).render()
     })
+}
+
+/// Ends sandboxes and leaves those in the list whose requests succeeded.
+async fn end(client: &Client, list: &mut Vec<Sandbox>) -> Vec<FailedEnd> {
+    let reason = Reason { reason: Some(EndReason::Pruned.to_string()) };
+    let mut failed = Vec::new();
+    for sandbox in std::mem::take(list) {
+        match client.sandbox_terminate(&sandbox.id, &reason).await {
+            Ok(ended) => list.push(ended),
+            Err(error) => failed.push(FailedEnd { sandbox_id: sandbox.id, error: error.to_string() }),
+        }
+    }
+    failed
 }
 
 async fn list(client: &Client, live: bool) -> Result<Vec<Sandbox>> {

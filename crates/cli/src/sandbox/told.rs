@@ -188,12 +188,7 @@ pub fn kept(sandbox: &Sandbox) -> Option<String> {
         kept.events
     )];
     lines.extend(kept.set_aside.as_ref().map(|aside| {
-        format!(
-            "{} at {} ({} of these files, whose names Git does not take; see INDEX in it)",
-            aside.reference,
-            abbreviate(&aside.commit),
-            aside.files
-        )
+        format!("{} at {} ({})", aside.reference, abbreviate(&aside.commit), set_aside(aside.files))
     }));
     let set_aside = kept.set_aside.iter().flat_map(|aside| &aside.listed);
     lines.extend(set_aside.map(|one| format!("set aside as {}: {}: {}", one.file, one.path, one.reason)));
@@ -219,6 +214,14 @@ pub fn isolation(sandbox: &Sandbox) -> String {
         layers.iter().filter(|layer| layer["status"] != "yes").filter_map(|layer| layer["layer"].as_str());
     let less: Vec<_> = less.collect();
     if less.is_empty() { level.to_owned() } else { format!("{level}: {}", less.join(", ")) }
+}
+
+fn set_aside(files: u64) -> String {
+    let stored = match files {
+        1 => "1 file with a name that Git rejects, stored under a number".to_owned(),
+        _ => format!("{files} files with names that Git rejects, stored under numbers"),
+    };
+    format!("{stored}; INDEX lists the original names")
 }
 
 #[cfg(test)]
@@ -249,7 +252,7 @@ mod tests {
             kept(&in_part).unwrap().lines().collect::<Vec<_>>(),
             [
                 "refs/preserved/sbx-1 at 0123456789ab (2 files, 0 events)",
-                "refs/set-aside/sbx-1 at fedcba987654 (1 of these files, whose names Git does not take; see INDEX in it)",
+                "refs/set-aside/sbx-1 at fedcba987654 (1 file with a name that Git rejects, stored under a number; INDEX lists the original names)",
                 "set aside as 000001: .git : hasDotgit",
                 "left out: big.bin (150.0 MiB): it is larger than a push",
                 "left out: 1 more, 150.0 MiB in all",

@@ -10,6 +10,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 use crate::failure::{Stop, USAGE};
 
 const FILES_MAX: usize = 10_000;
+/// What a person saw in the recordings of a directory, by their names.
+pub const ALL: &str = "labels.yaml";
 
 #[derive(Debug, Default)]
 pub struct Labels(BTreeMap<String, Vec<Label>>);
@@ -45,6 +47,15 @@ impl Labels {
     pub fn of(&self, run: &str) -> Option<&[Label]> {
         self.0.get(run).map(Vec::as_slice)
     }
+}
+
+/// What the NAME.yaml beside a recording says, if there is one.
+pub fn beside(recording: &Path) -> Result<Option<Vec<Label>>> {
+    let file = recording.with_extension("yaml");
+    if !file.is_file() || file.file_name().is_some_and(|name| name == ALL) {
+        return Ok(None);
+    }
+    Ok(Some(yaml::<OfRun>(&file)?.expect))
 }
 
 fn yaml<T: DeserializeOwned>(path: &Path) -> Result<T> {

@@ -23,7 +23,7 @@ use crate::{Context, out::Style};
 
 const EXAMPLES: &str = "\
 Examples:
-  omoi supervise measure                                 200 runs that are made, with one known fault in three of five
+  omoi supervise measure                                 200 generated runs; three of five contain one known fault
   omoi supervise measure runs recordings                 these recordings as well; good ones among them get faults too
   omoi supervise measure --seed 7 --made 1000 --json     other runs, and more of them
 
@@ -39,10 +39,10 @@ pub struct Measure {
     /// Recordings, or directories of them
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// How many runs are made
+    /// Number of runs to generate
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=MADE_MAX))]
     made: u64,
-    /// What the runs that are made depend on
+    /// Seed of the generated runs; the same seed generates the same runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The policy to measure, instead of the one that comes with the program
@@ -113,11 +113,15 @@ impl Measuring {
         let (mut score, mut lines) = (Score::default(), Ledger::default());
         let (mut refused, mut unjudged, mut surplus) = (Vec::new(), Vec::new(), Vec::new());
         for (name, path) in &files.paths {
-            let run = match load(path)? {
-                Ok(run) => run,
-                Err(error) => {
+            let run = match load(path) {
+                Ok(Ok(run)) => run,
+                Ok(Err(error)) => {
                     error.ledger().into_iter().for_each(|own| lines.add(own));
                     refused.push(error.to_string());
+                    continue;
+                }
+                Err(error) => {
+                    refused.push(format!("{error:#}"));
                     continue;
                 }
             };
@@ -193,7 +197,7 @@ impl Answer {
             _ => format!("all: {}", self.all.text(style)),
         };
         format!(
-            "{sources}{all}What there was to find (rows) and what was found (columns), in runs:\n{}\n",
+            "{sources}{all}Confusion matrix, counted in runs (rows: expected, columns: reported)\n{}\n",
             self.all.confusions(style)
         )
     }
@@ -213,7 +217,7 @@ impl Source {
             text.push_str(&format!("refused: {reason}\n"));
         }
         if !self.unjudged.is_empty() {
-            text.push_str(&format!("not judged by a person: {}\n", show::names(&self.unjudged)));
+            text.push_str(&format!("no labels, so not scored: {}\n", show::names(&self.unjudged)));
         }
         for one in &self.surplus {
             text.push_str(&format!(

@@ -166,8 +166,8 @@ impl Figures {
         let missed: String = missed.collect();
         let bad = self.runs - self.good_runs;
         format!(
-            "{} runs: {bad} with something to find, {} without, of which {} are quiet\n{table}\n{missed}",
-            self.runs, self.good_runs, self.quiet_runs
+            "{bad} runs with expected findings, {} without; {} of those reported nothing\n{table}\n{missed}",
+            self.good_runs, self.quiet_runs
         )
     }
 
@@ -177,7 +177,7 @@ impl Figures {
         columns.sort_unstable();
         columns.dedup();
         let names = columns.iter().map(|column| <&str>::from(*column));
-        let header: Vec<&str> = ["there was \\ found"].into_iter().chain(names).collect();
+        let header: Vec<&str> = ["expected \\ reported"].into_iter().chain(names).collect();
         let row = |table: Table, (row, found): (&Row, &BTreeMap<Column, u32>)| {
             let counts =
                 columns.iter().map(|column| found.get(column).map_or(Item::Text(String::new()), number));

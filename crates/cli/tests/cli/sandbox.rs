@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     hand::Hand,
-    program::Dir,
+    program::{Dir, run},
     server::{Served, Worker},
 };
 
@@ -312,4 +312,74 @@ fn projects_are_added_from_repositories_removed_and_brought_back() {
     assert_eq!(detached.code, 2);
     assert!(detached.stderr.contains("--default-branch"), "{}", detached.stderr);
     assert_eq!(served.stop(), 0);
+}
+
+/// A server that answers to one kind of request each, by its method and path.
+fn answering(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> String {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let (mut request, mut length) = (String::new(), 0);
+            let _ = reader.read_line(&mut request);
+            loop {
+                let mut line = String::new();
+                let _ = reader.read_line(&mut line);
+                let line = line.trim().to_lowercase();
+                length = line.strip_prefix("content-length: ").map_or(length, |told| told.parse().unwrap());
+                if line.is_empty() {
+                    break;
+                }
+            }
+            let _ = std::io::copy(&mut reader.take(length), &mut std::io::sink());
+            let (status, body) = answer(request.trim_end_matches(" HTTP/1.1\r\n"));
+            let body = body.to_string();
+            let _ = write!(
+                stream,
+                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+        }
+    });
+    url
+}
+
+#[test]
+fn what_was_pruned_is_shown_although_one_request_fails() {
+    let sandbox = |id: &str, status: &str| {
+        json!({
+            "id": id, "provider": "local", "status": status, "generation": 0, "labels": {}, "place": "gone",
+            "created_at": "2026-01-01T00:00:00Z", "ended_at": "2026-01-01T00:00:00Z",
+        })
+    };
+    let url = answering(move |request| match request {
+        list if list.starts_with("GET /api/v1/sandboxes?") && list.contains("live=false") => {
+            let ended = ["sbx-1", "sbx-2", "sbx-3"].map(|id| sandbox(id, "completed"));
+            (200, json!({ "items": ended }))
+        }
+        "POST /api/v1/sandboxes/sbx-2/terminate" => {
+            (409, json!({ "error": { "code": "conflict", "message": "it is being rescued" } }))
+        }
+        end if end.ends_with("/terminate") => (200, sandbox(end.split('/').nth(4).unwrap(), "terminated")),
+        _ => (200, json!({ "items": [] })),
+    });
+    let dir = Dir::new();
+    let prune = |more: &[&str]| {
+        let args = [&["sandbox", "prune", "--url", &url, "--token", "omoi_op_x"], more].concat();
+        run(&dir, &args)
+    };
+    let said = prune(&[]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stdout.contains("sbx-1") && said.stdout.contains("sbx-3"), "{said:?}");
+    assert!(
+        said.stderr.contains("2 had already ended and are now closed: late reports are refused"),
+        "{said:?}"
+    );
+    assert!(said.stderr.contains("sbx-2 could not be ended"), "{said:?}");
+    let said = prune(&["--json"]);
+    let pruned: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((said.code, pruned["closed"].as_array().unwrap().len()), (1, 2), "{said:?}");
+    assert_eq!(pruned["failed"][0]["sandbox_id"], "sbx-2");
 }

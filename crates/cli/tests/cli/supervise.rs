@@ -62,7 +62,7 @@ fn what_cannot_be_read_is_named() {
     dir.write("p.yaml", "thresholds: { no_progress: { quiet: soon } }\n");
     let run_file = recorded("flip-flop");
     for (args, code, text) in [
-        (vec!["x.json"], 2, "x.json is no recorded run"),
+        (vec!["x.json"], 2, "x.json is not a recording in a known format"),
         (vec!["nothing/there.jsonl"], 3, "neither a file nor the id of a sandbox"),
         (vec![run_file.as_str(), "--policy", "p.yaml"], 2, "line 1"),
         (vec![run_file.as_str(), "--policy", "none.yaml"], 2, "none.yaml"),
@@ -159,7 +159,7 @@ fn the_measure_is_printed_with_its_confusions_and_depends_on_its_seed_alone() {
     let dir = Dir::new();
     let measure = |seed: &str| run(&dir, &["supervise", "measure", "--made", "60", "--seed", seed]).ok();
     let text = measure("7");
-    for part in ["precision", "recall", "delay events", "lead events", "there was \\ found", "none"] {
+    for part in ["precision", "recall", "delay events", "lead events", "expected \\ reported", "none"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert_eq!(text, measure("7"));
@@ -169,6 +169,26 @@ fn the_measure_is_printed_with_its_confusions_and_depends_on_its_seed_alone() {
     let told = run(&dir, &["supervise", "measure", "--policy", "deaf.yaml", "--json"]).json();
     assert!(told["all"]["kinds"]["repeated_action"]["recall"].as_f64().unwrap() < 0.5);
     assert!(told["all"]["confusion"]["repeated_action"]["nothing"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn recordings_of_one_stem_are_told_apart_and_one_that_cannot_be_read_is_named() {
+    let dir = Dir::new();
+    let below = dir.path().join("runs/below");
+    std::fs::create_dir_all(&below).unwrap();
+    std::fs::copy(recorded("flip-flop"), below.join("run.jsonl")).unwrap();
+    std::fs::copy(recorded("second-thoughts"), below.join("run.log")).unwrap();
+    dir.write("runs/below/run.yaml", "expect: [{ kind: edit_undo, from: agent.file_edited }]\n");
+    std::os::unix::fs::symlink(".", dir.path().join("runs/loop")).unwrap();
+    std::fs::File::create(dir.path().join("runs/large.jsonl")).unwrap().set_len(300 << 20).unwrap();
+    let told = run(&dir, &["supervise", "measure", "runs", "--made", "0", "--json"]).json();
+    let source = &told["sources"][0];
+    assert_eq!((&source["files"], &source["score"]["runs"]), (&json!(3), &json!(2)), "{source}");
+    assert_eq!(source["score"]["kinds"]["edit_undo"]["missed_in"], json!(["below/run.log"]));
+    let refused = source["refused"].as_array().unwrap();
+    assert!(refused.len() == 1 && refused[0].as_str().unwrap().contains("large.jsonl"), "{refused:?}");
+    let told = run(&dir, &["supervise", "measure", "runs/below/run.jsonl", "--made", "0", "--json"]).json();
+    assert_eq!(told["sources"][0]["score"]["kinds"]["edit_undo"]["recall"], 1.0);
 }
 
 #[test]
@@ -198,7 +218,7 @@ fn every_line_of_a_recording_is_accounted_for() {
     dir.write("app.log", "{\"level\": \"info\"}\nstarted\n");
     let said = run(&dir, &["supervise", "replay", "app.log"]);
     for part in [
-        "app.log is no recorded run: 2 lines read, 0 understood",
+        "app.log is not a recording in a known format: 2 lines read, 0 understood",
         "1 unknown",
         "not JSON 1",
         "formats that are read",

@@ -1,7 +1,7 @@
 import { screen, waitFor, within } from '@testing-library/react'
 import { userEvent } from '@testing-library/user-event'
 import { useState } from 'react'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { session } from '../../api/session'
 import type { Role } from '../../api/types'
 import { liveEvent } from '../../test/fakes'
@@ -62,7 +62,10 @@ beforeEach(() => {
   served = serve((asked) => more(asked) ?? usual(asked.path))
 })
 
-afterEach(() => session.end())
+afterEach(() => {
+  vi.useRealTimers()
+  session.end()
+})
 
 function usual(path: string): unknown {
   switch (path) {
@@ -109,6 +112,26 @@ describe('the overview', () => {
     show({})
     expect(await screen.findByText('is full')).toBeTruthy()
     expect(screen.getByText(/free of .* at \/srv\/omoi; nothing is stored until some space is free/)).toBeTruthy()
+  })
+
+  test('shows that the disk is full although no event is stored about it', async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true })
+    let state = 'ok'
+    more = ({ path }) => (path === '/monitor/dashboard' ? { recent_anomalies: [], critical_alerts: 0, stale_agents: 0, disk: { ...DISK, state } } : undefined)
+    show({})
+    expect(await screen.findByText('coherence 0.86')).toBeTruthy()
+    state = 'full'
+    await vi.advanceTimersByTimeAsync(30_000)
+    expect(await screen.findByText('is full')).toBeTruthy()
+  })
+
+  test.each(['SANDBOX_UNKEPT', 'SANDBOX_KEPT', 'SANDBOX_REMOVED'])('asks again after %s', async (event_type) => {
+    show({})
+    expect(await screen.findByText('is full')).toBeTruthy()
+    await waitFor(() => expect(served.isFollowed()).toBe(true))
+    more = ({ path }) => (path === '/monitor/dashboard' ? { recent_anomalies: [], critical_alerts: 0, stale_agents: 0, disk: { ...DISK, state: 'low' } } : undefined)
+    served.tell(liveEvent(1, { event_type }))
+    await waitFor(() => expect(screen.queryByText('is full')).toBeNull())
   })
 
   test('puts sandboxes first in which something was found, and says what the verdict is made of', async () => {

@@ -12,15 +12,13 @@ import { Diagnoses } from './Diagnoses'
 import { Findings } from './Findings'
 import { Overview } from './Overview'
 import { Policies } from './Policies'
-import { projectNames } from './queries'
+import { FIGURES_MS, projectNames } from './queries'
 import { Radar } from './Radar'
 import { TABS, type MonitorSearch, type Tab } from './search'
 import { isBeat } from './words'
 
-/** Nobody tells that figures were taken: heartbeats say that time goes on, and figures are taken this often. */
-const FIGURES_MS = 30_000
 const CHANGES = {
-  eventTypes: [...SUPERVISION_CHANGES, ...HEARTBEATS, 'SANDBOX_SPAWNED', 'SANDBOX_ATTACHED', 'SANDBOX_FAILED', 'SANDBOX_ENDED', 'PROJECT_CREATED', 'PROJECT_UPDATED'],
+  eventTypes: [...SUPERVISION_CHANGES, ...HEARTBEATS, 'SANDBOX_SPAWNED', 'SANDBOX_ATTACHED', 'SANDBOX_FAILED', 'SANDBOX_ENDED', 'SANDBOX_UNKEPT', 'SANDBOX_KEPT', 'SANDBOX_REMOVED', 'PROJECT_CREATED', 'PROJECT_UPDATED'],
 }
 const LABELS: Record<Tab, string> = {
   overview: 'Overview',

@@ -34,10 +34,15 @@ export function conductorStatus() {
   })
 }
 
+/** The server takes figures this often and stores no event about it. */
+export const FIGURES_MS = 30_000
+
+/** Asked for at intervals as well: on a full disk no event is stored that could tell of a change. */
 export function dashboard() {
   return queryOptions({
     queryKey: ['supervision', 'dashboard'],
     queryFn: ({ signal }) => ask(api.GET('/api/v1/monitor/dashboard', { signal })),
+    refetchInterval: FIGURES_MS,
   })
 }
 

@@ -69,7 +69,8 @@ function keptWords({ kept }: Sandbox): string | undefined {
 function asideWords({ kept }: Sandbox): string | undefined {
   const aside = kept?.set_aside
   if (!aside) return undefined
-  return `${count(aside.files)} whose names Git does not take: ${nameOf(aside.ref)} at ${aside.commit.slice(0, 12)}; its INDEX says where each was`
+  const stored = aside.files === 1 ? '1 file with a name that Git rejects, stored under a number' : `${aside.files} files with names that Git rejects, stored under numbers`
+  return `${stored}; INDEX lists the original names: ${nameOf(aside.ref)} at ${aside.commit.slice(0, 12)}`
 }
 
 function count(files: number): string {

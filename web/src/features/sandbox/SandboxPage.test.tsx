@@ -293,7 +293,7 @@ describe('the page of a sandbox', () => {
     expect(screen.getByText('big.bin: it is larger than a push')).toBeTruthy()
     expect(screen.getByText('1 file not listed')).toBeTruthy()
     expect(screen.getByText('.git.: hasDotgit')).toBeTruthy()
-    expect(screen.getByText(/1 file whose names Git does not take: refs\/set-aside\/sbx-1 at fedcba987654/)).toBeTruthy()
+    expect(screen.getByText(/1 file with a name that Git rejects, stored under a number; INDEX lists the original names: refs\/set-aside\/sbx-1 at fedcba987654/)).toBeTruthy()
     await userEvent.click(screen.getByRole('button', { name: 'Discard' }))
     expect(within(await screen.findByRole('dialog')).getByText(/2 files are lost for good; everything else is kept on/)).toBeTruthy()
   })

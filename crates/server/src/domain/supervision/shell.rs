@@ -1,6 +1,8 @@
 //! Shell commands, taken apart as far as supervision has to understand them: which programs are run, with which words,
 //! and what is piped into what. Words in quotes stay words, so that to write about a command is not to run it.
 
+use std::{iter::Peekable, str::Chars};
+
 /// Longer commands are read up to here.
 const COMMAND_BYTES_MAX: usize = 16 * 1024;
 const COMMANDS_MAX: usize = 64;
@@ -13,6 +15,8 @@ pub struct Simple {
     pub words: Vec<String>,
     /// It reads what the command before it writes.
     pub piped: bool,
+    /// It runs only where the command before it has succeeded.
+    pub chained: bool,
 }
 
 /// What one text runs, also below `sh -c`, `env`, `sudo` and the like.
@@ -49,6 +53,8 @@ fn script(words: &[String]) -> Option<&str> {
 
 fn split(text: &str) -> Vec<Simple> {
     let mut reader = Reader::default();
+    // The marks that end the here-documents whose bodies begin on the next line.
+    let mut marks = Vec::new();
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
@@ -67,17 +73,27 @@ fn split(text: &str) -> Vec<Simple> {
                     reader.push(escaped.unwrap_or(c));
                 }
             }
-            '#' if reader.word.is_none() => drop(chars.by_ref().take_while(|c| *c != '\n').count()),
+            '#' if reader.word.is_none() => while chars.next_if(|c| *c != '\n').is_some() {},
             '|' if chars.peek() != Some(&'|') => reader.end(true),
             '<' if chars.peek() == Some(&'<') => {
                 chars.next();
-                skip_here_document(&mut chars, &mut reader);
+                marks.extend(mark(&mut chars));
             }
             '$' if chars.peek() == Some(&'(') => {
                 chars.next();
                 reader.end(false);
             }
-            ';' | '\n' | '|' | '&' | '(' | ')' | '`' => reader.end(false),
+            '\n' => {
+                reader.end(false);
+                marks.drain(..).for_each(|mark| skip_body(&mut chars, &mark));
+            }
+            '&' if chars.next_if_eq(&'&').is_some() => {
+                reader.end(false);
+                reader.chained = true;
+            }
+            // The file that a stream goes to, as in `2>&1` and `&> log`.
+            '&' if reader.is_redirected() || chars.peek() == Some(&'>') => reader.push(c),
+            ';' | '|' | '&' | '(' | ')' | '`' => reader.end(false),
             ' ' | '\t' | '\r' => reader.close(),
             c => reader.push(c),
         }
@@ -86,34 +102,33 @@ fn split(text: &str) -> Vec<Simple> {
     reader.found
 }
 
-/// What lies between the marks is data.
-fn skip_here_document(chars: &mut std::iter::Peekable<std::str::Chars<'_>>, reader: &mut Reader) {
+/// The mark of a here-document, read behind its `<<`. None for a here-string. What follows the mark on its line belongs
+/// to the command, such as `| sh`.
+fn mark(chars: &mut Peekable<Chars<'_>>) -> Option<String> {
     if chars.peek() == Some(&'<') {
-        return;
+        return None;
     }
-    let first: String = chars.by_ref().take_while(|c| *c != '\n').collect();
-    let plain = |c: char| c.is_alphanumeric() || c == '_';
-    let mark: String = first.chars().skip_while(|c| !plain(*c)).take_while(|c| plain(*c)).collect();
-    // What stands behind the mark on its line belongs to the command, such as `| sh`.
-    let rest = first.split_once(mark.as_str()).map_or("", |(_, rest)| rest).trim_start_matches(['\'', '"']);
-    loop {
-        let mut ended = true;
-        let line: String = chars
-            .by_ref()
-            .take_while(|c| {
-                ended = *c != '\n';
-                *c != '\n'
-            })
-            .collect();
-        if line.trim() == mark || (ended && chars.peek().is_none()) {
-            break;
+    chars.next_if_eq(&'-');
+    while chars.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
+    let mut mark = String::new();
+    if let Some(quote) = chars.next_if(|c| matches!(c, '\'' | '"')) {
+        mark.extend(chars.by_ref().take_while(|c| *c != quote));
+    } else {
+        let ends = |c: &char| c.is_whitespace() || matches!(c, '|' | '&' | ';' | '<' | '>' | '(' | ')');
+        while let Some(c) = chars.next_if(|c| !ends(c)) {
+            mark.extend((c != '\\').then_some(c));
         }
     }
-    let piped = rest.trim_start().starts_with('|');
-    reader.end(piped);
-    for mut simple in split(rest.trim_start().trim_start_matches('|')) {
-        simple.piped |= piped;
-        reader.found.push(simple);
+    (!mark.is_empty()).then_some(mark)
+}
+
+/// Skips the lines of a here-document and its mark: they are data.
+fn skip_body(chars: &mut Peekable<Chars<'_>>, mark: &str) {
+    while chars.peek().is_some() {
+        let line: String = chars.by_ref().take_while(|c| *c != '\n').collect();
+        if line.trim() == mark {
+            return;
+        }
     }
 }
 
@@ -123,11 +138,16 @@ struct Reader {
     words: Vec<String>,
     word: Option<String>,
     piped: bool,
+    chained: bool,
 }
 
 impl Reader {
     fn push(&mut self, c: char) {
         self.word.get_or_insert_default().push(c);
+    }
+
+    fn is_redirected(&self) -> bool {
+        self.word.as_ref().is_some_and(|word| word.ends_with(['>', '<']))
     }
 
     fn open(&mut self) {
@@ -144,16 +164,17 @@ impl Reader {
         if let Some(words) = program(words)
             && self.found.len() < COMMANDS_MAX
         {
-            self.found.push(Simple { words, piped: self.piped });
+            self.found.push(Simple { words, piped: self.piped, chained: self.chained });
         }
-        self.piped = pipes;
+        (self.piped, self.chained) = (pipes, false);
     }
 }
 
 /// Without what only stands before a program: variables, `time`, `env`, `timeout 5`.
 fn program(mut words: Vec<String>) -> Option<Vec<String>> {
+    let mut at = 0;
     loop {
-        let first = words.first()?;
+        let first = words.get(at)?;
         let is_variable = first.split_once('=').is_some_and(|(name, _)| {
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         });
@@ -162,7 +183,7 @@ fn program(mut words: Vec<String>) -> Option<Vec<String>> {
             "time" | "env" | "nohup" | "exec" | "command" | "then" | "do" | "else" | "if" | "while"
             | "until" | "!" | "{" | "xargs" => 1,
             "timeout" | "nice" => {
-                1 + words[1..]
+                1 + words[at + 1..]
                     .iter()
                     .take_while(|word| {
                         word.starts_with('-') || word.starts_with(|c: char| c.is_ascii_digit())
@@ -171,8 +192,9 @@ fn program(mut words: Vec<String>) -> Option<Vec<String>> {
             }
             _ => break,
         };
-        words.drain(..skipped.min(words.len()));
+        at += skipped;
     }
+    words.drain(..at);
     let name = words[0].rsplit('/').next().unwrap_or_default().to_owned();
     if !name.is_empty() {
         words[0] = name;
@@ -211,10 +233,12 @@ impl Pattern {
 }
 
 fn fits(pattern: &[String], words: &[String]) -> bool {
-    let (Some(program), Some(run)) = (pattern.first(), words.first()) else { return false };
-    if !glob(program, run) {
-        // `sudo rm …` is a way to run `rm …`.
-        return run == "sudo" && words.len() > 1 && fits(pattern, &words[1..]);
+    let Some(program) = pattern.first() else { return false };
+    // `sudo rm …` is a way to run `rm …`.
+    let skipped = words.iter().take_while(|run| !glob(program, run) && *run == "sudo").count();
+    let words = &words[skipped..];
+    if !words.first().is_some_and(|run| glob(program, run)) {
+        return false;
     }
     let (flags, others): (Vec<&String>, Vec<&String>) =
         pattern[1..].iter().partition(|word| is_cluster(word));
@@ -287,6 +311,12 @@ mod tests {
             ("shutdown", "# shutdown", false),
             ("shutdown", "cat > x <<'EOF'\nshutdown now\nEOF\nls", false),
             ("shutdown", "cat > x <<EOF\nhello\nEOF\nshutdown now", true),
+            ("shutdown", "cat <<A <<'B' > x\nshutdown\nA\nshutdown\nB\nls", false),
+            ("shutdown", "cat <<A <<B <<C <<D <<E <<F; shutdown now", true),
+            ("shutdown", "cat <<-'END-OF-FILE'\nx\n\tEND-OF-FILE\nshutdown now", true),
+            ("shutdown", "cat <<EOF # now\nshutdown\nEOF\nls", false),
+            ("cat | sh", "cat <<EOF | sh\nls\nEOF", true),
+            ("rm -rf /", "sudo sudo rm -rf /", true),
             ("git commit --no-verify", "git commit --no-verify -m x", true),
             ("mkfs*", "mkfs.ext4 /dev/sda", true),
         ];
@@ -303,5 +333,14 @@ mod tests {
         assert!(commands(&"ü".repeat(20_000)).len() <= COMMANDS_MAX);
         assert!(commands("'unclosed \"quote <<").len() <= 1);
         assert_eq!(Pattern::parse("curl |"), None);
+        // The stack of a thread that serves requests has 2 MiB.
+        let read = || {
+            let rm = Pattern::parse("rm -rf /").unwrap();
+            for part in ["<<a", "<<", "sudo ", "env ", "$(", "eval ", "(", "<<a\n"] {
+                let found = commands(&part.repeat(COMMAND_BYTES_MAX / part.len()));
+                assert!(found.len() <= COMMANDS_MAX && !rm.matches(&found), "{part}");
+            }
+        };
+        std::thread::Builder::new().stack_size(2 << 20).spawn(read).unwrap().join().unwrap();
     }
 }

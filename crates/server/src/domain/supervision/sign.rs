@@ -11,11 +11,14 @@ use serde_json::value::RawValue;
 use super::{
     judge,
     synthetic::{is_interrupt, persons_words},
+    text::clip,
     trajectory::{checks::is_about_tests, judged::Opinion},
 };
 
 /// Of a larger diff only the beginning is judged.
 const DIFF_CHARS_MAX: u64 = 1_000_000;
+/// Of what a person says only so much is read.
+const TOLD_CHARS_MAX: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sign {
@@ -222,7 +225,7 @@ impl Fields<'_> {
             }
             K::ContinuousStarted => Sign::Goal(self.goal.unwrap_or_default()),
             K::AgentUserMessage if self.turn.unwrap_or(0) == 0 => {
-                let goal = self.content.unwrap_or_default();
+                let goal = clip(&self.content.unwrap_or_default(), TOLD_CHARS_MAX);
                 persons_words(&goal).map_or(Sign::Work, |goal| Sign::Goal(goal.into_owned()))
             }
             K::AgentMessage | K::AgentTextOutput | K::AgentResponse => {
@@ -276,7 +279,8 @@ impl Fields<'_> {
     }
 
     fn told(self) -> Sign {
-        let (text, from) = (self.content.unwrap_or_default(), self.sender_id.unwrap_or_default());
+        let text = clip(&self.content.unwrap_or_default(), TOLD_CHARS_MAX);
+        let from = self.sender_id.unwrap_or_default();
         match persons_words(&text) {
             Some(words) => {
                 Sign::Told { text: words.into_owned(), from, kind: self.message_type.unwrap_or_default() }

@@ -29,7 +29,7 @@ const BLOCKS: [&str; 19] = [
 const KEPT: [&str; 2] = ["command-args", "user_query"];
 
 /// How texts begin that a program has written as a whole.
-const BEGINNINGS: [&str; 20] = [
+const BEGINNINGS: [&str; 21] = [
     "[Request interrupted by user",
     "[Request cancelled by user",
     "[Conversation interrupted",
@@ -50,6 +50,7 @@ const BEGINNINGS: [&str; 20] = [
     "Continue from where you left off.",
     "<turn_aborted>",
     "<user_instructions>",
+    "# AGENTS.md instructions for ",
 ];
 
 /// How texts begin that say that a person has interrupted the agent, without a word of theirs.
@@ -74,29 +75,55 @@ pub fn is_interrupt(text: &str) -> bool {
     INTERRUPTS.iter().any(|begin| text.trim_start().starts_with(begin))
 }
 
+/// In one pass. A block that was cut off has no end; only where a text begins with it, a program has written it.
 fn without_blocks(text: &str) -> Cow<'_, str> {
     if !text.contains('<') {
         return Cow::Borrowed(text);
     }
-    let mut words = text.to_owned();
-    for name in BLOCKS {
-        let (open, close) = (format!("<{name}"), format!("</{name}>"));
-        while let Some(begin) = words.find(&open) {
-            // A word that only begins so is another block.
-            let is_whole = words[begin + open.len()..].starts_with(['>', ' ', '\n']);
-            let end = words[begin..].find(&close).map(|at| begin + at + close.len());
-            match end {
-                _ if !is_whole => break,
-                Some(end) => words.replace_range(begin..end, ""),
-                // A block that was cut off has no end.
-                None => words.truncate(begin),
+    let mut words = String::new();
+    let mut endless = [false; BLOCKS.len()];
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, tag) = rest.split_at(at);
+        words.push_str(before);
+        rest = match (kept_tag(tag), block_of(tag)) {
+            (Some(length), _) => &tag[length..],
+            (None, Some(block)) => {
+                let close = format!("</{}>", BLOCKS[block]);
+                let end = if endless[block] { None } else { tag.find(&close) };
+                endless[block] = end.is_none();
+                match end {
+                    Some(end) => &tag[end + close.len()..],
+                    None if words.trim().is_empty() => "",
+                    None => word(&mut words, tag),
+                }
             }
-        }
+            (None, None) => word(&mut words, tag),
+        };
     }
-    for name in KEPT {
-        words = words.replace(&format!("<{name}>"), "").replace(&format!("</{name}>"), "");
-    }
+    words.push_str(rest);
     Cow::Owned(words)
+}
+
+/// Takes the sign of a tag that is a person's own word.
+fn word<'a>(words: &mut String, tag: &'a str) -> &'a str {
+    words.push('<');
+    &tag[1..]
+}
+
+/// Which block begins here.
+fn block_of(tag: &str) -> Option<usize> {
+    let name = &tag[1..];
+    let begins =
+        |block: &str| name.strip_prefix(block).is_some_and(|rest| rest.starts_with(['>', ' ', '\n']));
+    BLOCKS.iter().position(|block| begins(block))
+}
+
+/// How long a tag is that stands around what a person has typed.
+fn kept_tag(tag: &str) -> Option<usize> {
+    let name = tag[1..].strip_prefix('/').unwrap_or(&tag[1..]);
+    let end = KEPT.iter().find_map(|kept| name.strip_prefix(kept)?.strip_prefix('>'))?;
+    Some(tag.len() - end.len())
 }
 
 #[cfg(test)]
@@ -119,6 +146,7 @@ mod tests {
             "Output token limit hit. Resume directly — no apology, no recap of what you were doing.",
             "<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>",
             "<system-reminder>cut off in the",
+            "# AGENTS.md instructions for /work/shop\n\n<INSTRUCTIONS>\nNever touch a.py.\n</INSTRUCTIONS>",
             "  ",
         ];
         for text in synthetic {
@@ -137,6 +165,11 @@ mod tests {
             ),
             ("Is a < b here?", "Is a < b here?"),
             (
+                "Why does the transcript contain <system-reminder> tags? Strip them in log.py",
+                "Why does the transcript contain <system-reminder> tags? Strip them in log.py",
+            ),
+            ("<command-names> <command-name>/fix</command-name>is this", "<command-names> is this"),
+            (
                 "Say why [Request interrupted by user] is printed",
                 "Say why [Request interrupted by user] is printed",
             ),
@@ -145,5 +178,17 @@ mod tests {
             assert_eq!(persons_words(text).as_deref().map(str::trim), Some(words), "{text}");
         }
         assert!(is_interrupt("[Request interrupted by user for tool use]") && !is_interrupt("Stop"));
+    }
+
+    #[test]
+    fn long_texts_are_read_once() {
+        // Where the rest is read or moved again for each block, this takes twice as long and more.
+        for part in ["<bash-input></bash-input>", "x<bash-input>"] {
+            let began = std::time::Instant::now();
+            assert!(
+                persons_words(&part.repeat((8 << 20) / part.len())).is_none_or(|words| !words.is_empty())
+            );
+            assert!(began.elapsed().as_secs() < 8, "{part}");
+        }
     }
 }

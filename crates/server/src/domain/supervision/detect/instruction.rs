@@ -21,13 +21,20 @@ pub fn look(trajectory: &Trajectory, rules: &Rules, _: Timestamp) -> Option<Show
 fn judge(one: &Instruction, trajectory: &Trajectory, rules: &Rules) -> Option<Shown> {
     let said = line(&one.text, 160);
     let (severity, seq, text) = match one.broken {
-        Some(seq) => (FindingSeverity::Critical, seq, format!("it does what it was told not to do: {said}")),
+        Some(seq) => (
+            FindingSeverity::Critical,
+            seq,
+            format!("the agent changed a file that it was told to leave alone: {said}"),
+        ),
         None if one.stop && one.calls_after >= CALLS_AFTER_STOP => {
             let text = format!("it was told to stop and made {} calls since", one.calls_after);
             (FindingSeverity::Critical, trajectory.seq, text)
         }
         None if !one.stop && !one.is_heard() && one.calls_after as usize >= rules.instruction_calls => {
-            let text = format!("{} calls, and none takes up what it was told: {said}", one.calls_after);
+            let text = format!(
+                "none of the agent's {} tool calls since then refers to the instruction: {said}",
+                one.calls_after
+            );
             (FindingSeverity::Warning, trajectory.seq, text)
         }
         None => return None,

@@ -22,14 +22,16 @@ pub fn look(trajectory: &Trajectory, _: &Rules, _: Timestamp) -> Option<Shown> {
     let tried =
         trajectory.steps.iter().last().is_some_and(|step| step.test.is_some() && step.number > lost.step);
     let over = matches!(trajectory.phase, Phase::Waiting | Phase::Ended);
-    if !(settled || tried || over) || is_wanted(&trajectory.goal) {
+    let mut told = trajectory.instructions.iter().map(|one| one.text.as_str());
+    let wanted = is_wanted(&trajectory.goal) || told.any(is_wanted);
+    if !(settled || tried || over) || wanted {
         return None;
     }
     Some(Shown {
         key: lost.seqs.first()?.unsigned_abs(),
         severity: FindingSeverity::Critical,
         seqs: lost.seqs.clone(),
-        text: format!("{} checks less than before: {}", lost.path, trajectory.checks.missing()),
+        text: format!("{} tests less than before: {}", lost.path, trajectory.checks.missing()),
         since: trajectory.at,
     })
 }
@@ -37,6 +39,29 @@ pub fn look(trajectory: &Trajectory, _: &Rules, _: Timestamp) -> Option<Shown> {
 fn is_wanted(goal: &str) -> bool {
     let goal = goal.to_lowercase();
     let less = ["remove", "delete", "drop", "skip", "disable", "retire", "prune", "thin out"];
+    let asks = |sentence: &str, word: &str| {
+        let forbids = ["not ", "n't ", "never "].iter().any(|no| sentence.contains(&format!("{no}{word}")));
+        sentence.contains(word) && !forbids
+    };
     goal.split(['.', '\n'])
-        .any(|sentence| sentence.contains("test") && less.iter().any(|word| sentence.contains(word)))
+        .any(|sentence| sentence.contains("test") && less.iter().any(|word| asks(sentence, word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_known_who_asks_for_fewer_tests() {
+        let table = [
+            ("Now delete the obsolete test test_old in tests/test_a.py", true),
+            ("Mend the sum. Skip the slow tests", true),
+            ("Do not delete any test", false),
+            ("Never skip a test", false),
+            ("Mend the sum", false),
+        ];
+        for (text, wanted) in table {
+            assert_eq!(is_wanted(text), wanted, "{text}");
+        }
+    }
 }

@@ -25,6 +25,8 @@ pub enum LineError {
     TooLong,
     /// The run has as many events as are read.
     TooManyEvents,
+    /// An event of ours with the number of one before it.
+    Duplicate,
 }
 
 impl LineError {
@@ -36,6 +38,7 @@ impl LineError {
             Self::Misshapen => "fields of the wrong type",
             Self::TooLong => "too long",
             Self::TooManyEvents => "beyond the limit of events",
+            Self::Duplicate => "duplicate event",
         }
     }
 }

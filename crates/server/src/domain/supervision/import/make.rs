@@ -30,12 +30,14 @@ pub struct Make {
     sandbox: SandboxId,
     at: Timestamp,
     has_goal: bool,
+    /// The directory in which the agent works, with a slash at its end.
+    root: Option<String>,
 }
 
 impl Make {
     pub fn new() -> Self {
         let sandbox = "imported".parse().expect("a plain word is an id");
-        Self { events: Vec::new(), sandbox, at: Timestamp::UNIX_EPOCH, has_goal: false }
+        Self { events: Vec::new(), sandbox, at: Timestamp::UNIX_EPOCH, has_goal: false, root: None }
     }
 
     pub fn len(&self) -> usize {
@@ -54,6 +56,13 @@ impl Make {
     pub fn now(&mut self, at: Option<Timestamp>) {
         let next = self.at.checked_add(RECORD).unwrap_or(self.at);
         self.at = at.map_or(next, |at| at.max(self.at));
+    }
+
+    /// The agent works in this directory. Files below it are named from there.
+    pub fn works_in(&mut self, directory: &str) {
+        if directory.starts_with('/') {
+            self.root.get_or_insert_with(|| format!("{}/", directory.trim_end_matches('/')));
+        }
     }
 
     pub fn pass(&mut self, seconds: f64) {
@@ -88,16 +97,25 @@ impl Make {
         if text.trim().is_empty() {
             return;
         }
-        let content = Some(clip(text, TEXT_CHARS_MAX));
+        let text = clip(text, TEXT_CHARS_MAX);
         // What a program has written in the place of a person is no task.
-        let is_goal = !self.has_goal && persons_words(text).is_some();
+        let is_goal = !self.has_goal && persons_words(&text).is_some();
         self.has_goal |= is_goal;
+        let content = Some(text);
         if !is_goal {
             let message_type = Some("user_message".to_owned());
             self.push(AgentMessageInjected { content, message_type, ..AgentMessageInjected::default() });
         } else {
             self.push(AgentUserMessage { turn: Some(0), content, ..AgentUserMessage::default() });
         }
+    }
+
+    /// The parts of one message. A program may have written some of them, which are left out beside a person's words.
+    pub fn told_in_parts<'a>(&mut self, parts: impl Iterator<Item = &'a str>) {
+        let parts: Vec<&str> = parts.collect();
+        let is_persons = |part: &&&str| persons_words(&clip(part, TEXT_CHARS_MAX)).is_some();
+        let own: Vec<&str> = parts.iter().filter(is_persons).copied().collect();
+        self.told(&if own.is_empty() { parts } else { own }.join("\n"));
     }
 
     pub fn said(&mut self, text: &str, parent: Option<&str>) {
@@ -162,8 +180,9 @@ impl Make {
     }
 
     fn changed(&mut self, path: &str, change: FileChange, diff: &str, added: usize, removed: usize) {
+        let root = self.root.as_deref().unwrap_or_default();
         self.push(AgentFileEdited {
-            file_path: Some(path.to_owned()),
+            file_path: Some(path.strip_prefix(root).unwrap_or(path).to_owned()),
             change_type: Some(change),
             lines_added: Some(added as u64),
             lines_removed: Some(removed as u64),

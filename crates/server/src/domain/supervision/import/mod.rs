@@ -77,10 +77,14 @@ pub const FORMATS: &str = "our events as JSONL, Claude Code's stream-json or tra
 pub enum Error {
     #[error("{name} has {bytes} bytes; at most {FILE_BYTES_MAX} are read")]
     TooLarge { name: String, bytes: usize },
-    #[error("{name} is no recorded run: {ledger}")]
+    #[error("{name} is not a recording in a known format: {ledger}")]
     Unknown { name: String, ledger: Box<Ledger> },
-    #[error("{name} holds no step of an agent: {ledger}")]
+    #[error("{name} contains no agent activity: {ledger}")]
     Empty { name: String, ledger: Box<Ledger> },
+    #[error(
+        "{name} contains the events of several sandboxes; store the events of each in a file of its own: {ledger}"
+    )]
+    SeveralSandboxes { name: String, ledger: Box<Ledger> },
 }
 
 impl Error {
@@ -88,7 +92,9 @@ impl Error {
     pub fn ledger(&self) -> Option<&Ledger> {
         match self {
             Self::TooLarge { .. } => None,
-            Self::Unknown { ledger, .. } | Self::Empty { ledger, .. } => Some(ledger),
+            Self::Unknown { ledger, .. }
+            | Self::Empty { ledger, .. }
+            | Self::SeveralSandboxes { ledger, .. } => Some(ledger),
         }
     }
 }
@@ -124,7 +130,10 @@ pub fn read(name: &str, bytes: impl AsRef<[u8]>) -> Result<Run, Error> {
         None => of_records(|| records(bytes, LINE_BYTES_MAX)),
     };
     let (name, unknown) = (name.to_owned(), format.is_none());
+    // Each sandbox numbers its events for itself.
+    let several = events.windows(2).any(|pair| pair[0].sandbox_id != pair[1].sandbox_id);
     match format {
+        Some(_) if several => Err(Error::SeveralSandboxes { name, ledger: Box::new(ledger) }),
         Some(format) if !events.is_empty() => Ok(Run { name, format, charter, events, ledger }),
         _ if unknown => Err(Error::Unknown { name, ledger: Box::new(ledger) }),
         _ => Err(Error::Empty { name, ledger: Box::new(ledger) }),
@@ -153,6 +162,9 @@ fn of_records<I: Iterator<Item = Result<Record, LineError>>>(all: impl Fn() -> I
             Err(fault) => Verdict::Broken(fault),
             Ok(record) => {
                 make.now(record.at);
+                let body = &record.body;
+                let directory = [&body["cwd"], &body["payload"]["cwd"], &body["params"]["cwd"]];
+                directory.into_iter().find_map(Value::as_str).into_iter().for_each(|one| make.works_in(one));
                 reader.record(&record, &mut make)
             }
         };

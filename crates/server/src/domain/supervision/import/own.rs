@@ -1,7 +1,12 @@
 //! Our own events: one JSON object per line as stored, behind an optional first line that tells what was agreed
 //! (`run`, `owned_files`, `budget_usd`); or a page of them as the API answers.
 
-use omoi_protocol::event::{EventKind, StoredEvent, is_reserved};
+use std::collections::HashSet;
+
+use omoi_protocol::{
+    SandboxId,
+    event::{EventKind, StoredEvent, is_reserved},
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,7 +29,7 @@ fn is_head(body: &Value) -> bool {
 pub fn lines(
     records: impl Iterator<Item = Result<Record, LineError>>,
 ) -> (Charter, Vec<StoredEvent>, Ledger) {
-    let (mut charter, mut events, mut ledger) = (Charter::default(), Vec::new(), Ledger::default());
+    let (mut charter, mut events, mut ledger) = (Charter::default(), Events::default(), Ledger::default());
     for (at, record) in records.enumerate() {
         let verdict = match record {
             Err(fault) => Verdict::Broken(fault),
@@ -39,13 +44,13 @@ pub fn lines(
                 }
             }
             Ok(record) => {
-                book(&record.body, &mut events, &mut ledger);
+                events.book(&record.body, &mut ledger);
                 continue;
             }
         };
         ledger.book(verdict, false);
     }
-    (charter, in_order(events), ledger)
+    (charter, events.in_order(), ledger)
 }
 
 fn has_terms(body: &Value) -> bool {
@@ -53,37 +58,45 @@ fn has_terms(body: &Value) -> bool {
 }
 
 pub fn page(list: &[Value]) -> (Vec<StoredEvent>, Ledger) {
-    let (mut events, mut ledger) = (Vec::new(), Ledger::default());
+    let (mut events, mut ledger) = (Events::default(), Ledger::default());
     for body in list {
-        book(body, &mut events, &mut ledger);
+        events.book(body, &mut ledger);
     }
-    (in_order(events), ledger)
+    (events.in_order(), ledger)
 }
 
-fn book(body: &Value, events: &mut Vec<StoredEvent>, ledger: &mut Ledger) {
-    if body.get("event_type").is_none() {
-        return ledger.book(Verdict::Unknown(kind_of(body)), false);
-    }
-    if events.len() >= EVENTS_MAX {
-        return ledger.book(Verdict::Broken(LineError::TooManyEvents), false);
-    }
-    // An event keeps its data as raw text, which a parsed value no longer has.
-    match serde_json::from_str::<StoredEvent>(&body.to_string()) {
-        Ok(event) => {
-            let is_known = EventKind::of(&event.event_type).is_some() || is_reserved(&event.event_type);
-            let verdict = match is_known {
-                true => Verdict::Understood,
-                false => Verdict::Unknown(event.event_type.clone()),
-            };
-            ledger.book(verdict, true);
-            events.push(event);
+#[derive(Default)]
+struct Events {
+    list: Vec<StoredEvent>,
+    seen: HashSet<(SandboxId, i64)>,
+}
+
+impl Events {
+    fn book(&mut self, body: &Value, ledger: &mut Ledger) {
+        if body.get("event_type").is_none() {
+            return ledger.book(Verdict::Unknown(kind_of(body)), false);
         }
-        Err(_) => ledger.book(Verdict::Broken(LineError::Misshapen), false),
+        if self.list.len() >= EVENTS_MAX {
+            return ledger.book(Verdict::Broken(LineError::TooManyEvents), false);
+        }
+        // An event keeps its data as raw text, which a parsed value no longer has.
+        let Ok(event) = serde_json::from_str::<StoredEvent>(&body.to_string()) else {
+            return ledger.book(Verdict::Broken(LineError::Misshapen), false);
+        };
+        if !self.seen.insert((event.sandbox_id.clone(), event.seq)) {
+            return ledger.book(Verdict::Broken(LineError::Duplicate), false);
+        }
+        let is_known = EventKind::of(&event.event_type).is_some() || is_reserved(&event.event_type);
+        let verdict = match is_known {
+            true => Verdict::Understood,
+            false => Verdict::Unknown(event.event_type.clone()),
+        };
+        ledger.book(verdict, true);
+        self.list.push(event);
     }
-}
 
-fn in_order(mut events: Vec<StoredEvent>) -> Vec<StoredEvent> {
-    events.sort_by_key(|event| event.seq);
-    events.dedup_by_key(|event| event.seq);
-    events
+    fn in_order(mut self) -> Vec<StoredEvent> {
+        self.list.sort_by_key(|event| event.seq);
+        self.list
+    }
 }

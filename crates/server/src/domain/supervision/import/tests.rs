@@ -4,7 +4,10 @@ use omoi_protocol::FindingKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{super::policy::Policy, super::replay::replay, Error, Format, LineError, Run, read};
+use super::{
+    super::{policy::Policy, replay::replay},
+    Error, Format, LineError, Run, document, read,
+};
 
 fn kinds(run: &Run) -> Vec<&str> {
     run.events.iter().map(|event| event.event_type.as_str()).collect()
@@ -212,18 +215,33 @@ proptest! {
         let not_blank = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
         let ledger = match read("x", &bytes) {
             Ok(run) => run.ledger,
-            Err(Error::Unknown { ledger, .. } | Error::Empty { ledger, .. }) => *ledger,
-            Err(error) => panic!("{error}"),
+            Err(error) => error.ledger().unwrap_or_else(|| panic!("{error}")).clone(),
         };
-        // A file that is one JSON list is a list of records.
-        if lines.len() > 1 {
-            prop_assert!(ledger.read <= not_blank as u64 || not_blank == 1);
+        // A file that is one JSON document is a list of records.
+        if document::read(&bytes).is_none() {
+            prop_assert_eq!(ledger.read, not_blank as u64);
         }
         prop_assert_eq!(ledger.read, ledger.understood + ledger.unknown + ledger.broken);
         prop_assert_eq!(ledger.unknown, ledger.unknown_kinds.values().sum::<u64>());
         prop_assert_eq!(ledger.broken, ledger.broken_causes.values().sum::<u64>());
         prop_assert!(ledger.used <= ledger.read);
     }
+}
+
+#[test]
+fn files_are_named_from_the_directory_of_the_agent() {
+    let root = "/home/ann/test/shop";
+    let edit = json!({ "name": "Edit", "input": { "file_path": format!("{root}/src/cart.py"), "old_string": "assert a", "new_string": "b" } });
+    let other = json!({ "name": "Edit", "input": { "file_path": format!("{root}/README.md"), "old_string": "a", "new_string": "b" } });
+    let init = json!({ "type": "system", "subtype": "init", "cwd": root });
+    let text = claude(&[(edit, "done", false), (other, "done", false)], "It is done.");
+    let run = read("x.jsonl", format!("{init}\n{text}")).unwrap();
+    let edited = run.events.iter().filter(|event| event.event_type == "agent.file_edited");
+    let paths: Vec<Value> = edited
+        .map(|event| serde_json::from_str::<Value>(event.event_data.get()).unwrap()["file_path"].clone())
+        .collect();
+    assert_eq!(paths, ["src/cart.py", "README.md"]);
+    assert_eq!(found(run), []);
 }
 
 #[test]
@@ -244,11 +262,50 @@ fn each_line_that_is_not_understood_is_named() {
 }
 
 #[test]
+fn events_of_ours_are_numbered_once_and_of_one_sandbox() {
+    let event = |sandbox: &str, seq: i64| {
+        json!({
+            "id": format!("evt-{seq}"), "sandbox_id": sandbox, "seq": seq, "event_type": "agent.message", "source": "agent",
+            "event_data": { "content": "I look." }, "created_at": "2026-01-01T00:00:00Z",
+        })
+        .to_string()
+    };
+    let twice = [event("sbx-1", 1), event("sbx-1", 2), event("sbx-1", 2)].join("\n");
+    let run = read("x.jsonl", &twice).unwrap();
+    assert_eq!(run.events.len(), 2);
+    assert_eq!(run.ledger.broken_causes, [(LineError::Duplicate, 1)].into_iter().collect());
+    let several = [event("sbx-1", 1), event("sbx-2", 1)].join("\n");
+    let error = read("x.jsonl", &several).unwrap_err();
+    assert!(matches!(error, Error::SeveralSandboxes { .. }), "{error}");
+    assert!(error.to_string().contains("several sandboxes"), "{error}");
+}
+
+#[test]
+fn answers_without_a_value_and_updates_of_the_wrong_shape_are_told_apart() {
+    let update = |update: Value| json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "update": update } });
+    let prompt = json!({ "method": "session/prompt", "id": 1, "params": { "prompt": [{ "type": "text", "text": "Mend it" }] } });
+    let table = [
+        (json!({ "jsonrpc": "2.0", "id": 1, "result": null }), (2, 0, 0)),
+        (json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": 1, "message": "no" } }), (2, 0, 0)),
+        (json!({ "jsonrpc": "2.0", "id": 1 }), (1, 1, 0)),
+        (update(json!({ "sessionUpdate": "tool_call", "toolCallId": 5 })), (1, 0, 1)),
+        (update(json!({ "sessionUpdate": "news" })), (1, 1, 0)),
+    ];
+    for (line, counts) in table {
+        let ledger = read("x.jsonl", format!("{prompt}\n{line}\n")).unwrap().ledger;
+        assert_eq!((ledger.understood, ledger.unknown, ledger.broken), counts, "{line}");
+    }
+}
+
+#[test]
 fn a_file_in_which_nothing_is_understood_is_refused_with_its_account() {
     let error = read("x.log", "{\"level\": \"info\", \"text\": \"up\"}\nhello\n").unwrap_err().to_string();
-    for part in
-        ["x.log is no recorded run", "2 lines read, 0 understood", "1 unknown", "1 broken (not JSON 1)"]
-    {
+    for part in [
+        "x.log is not a recording in a known format",
+        "2 lines read, 0 understood",
+        "1 unknown",
+        "1 broken (not JSON 1)",
+    ] {
         assert!(error.contains(part), "{part}: {error}");
     }
 }

@@ -16,11 +16,13 @@ pub const GOALS: [&str; 6] = [
     "Read the currency from the settings",
 ];
 
-pub const PASSAGES: [Passage; 21] = [
+pub const PASSAGES: [Passage; 23] = [
     searches_without_hits,
     reads_a_long_file,
     changes_the_source,
     tests_and_mends,
+    says_what_a_test_does,
+    shows_the_fault_by_a_program,
     adds_a_test,
     corrects_an_expectation,
     moves_a_test,
@@ -89,6 +91,30 @@ fn tests_and_mends(scene: &mut Scene) {
     scene.bash("And now?", kit.run, kit.passes, false);
 }
 
+fn says_what_a_test_does(scene: &mut Scene) {
+    let kit = scene.kit;
+    scene.bash("How do the tests stand?", kit.run, kit.fails, true);
+    let what = *scene.dice.pick(&[
+        "The test passes `None` to the parser, so total() raises.",
+        "The failing test passes an empty list to total().",
+        "Not all tests pass: the rate is read twice.",
+        "The build succeeds but one test fails, so I look at the rate.",
+    ]);
+    scene.say(what);
+    changes_the_source(scene);
+    scene.bash("And now?", kit.run, kit.passes, false);
+}
+
+fn shows_the_fault_by_a_program(scene: &mut Scene) {
+    let (kit, n) = (scene.kit, scene.dice.range(1, 900));
+    let program = format!("@@ -0,0 +1 @@\n+print(discount(100, {n}))\n");
+    scene.edit("A program shows the fault.", &format!("src/repro_{n}.py"), &program);
+    let trace = "Traceback (most recent call last):\nValueError: no rate";
+    scene.bash("Does it show?", &format!("python3 src/repro_{n}.py"), trace, true);
+    changes_the_source(scene);
+    scene.bash("And the tests?", kit.run, kit.passes, false);
+}
+
 fn adds_a_test(scene: &mut Scene) {
     let (kit, n) = (scene.kit, scene.dice.range(1, 900));
     let test = kit.test.replace("iscount", &format!("iscount{n}"));
@@ -104,12 +130,9 @@ fn corrects_an_expectation(scene: &mut Scene) {
 
 fn moves_a_test(scene: &mut Scene) {
     let kit = scene.kit;
-    scene.edit("Out here.", kit.test_file, &format!("@@ -3,4 +2,0 @@\n{}", Kit::signed('-', kit.test)));
-    scene.edit(
-        "In there.",
-        kit.other_test_file,
-        &format!("@@ -9,0 +10,4 @@\n{}", Kit::signed('+', kit.test)),
-    );
+    scene.edit("Over there.", kit.test_file, &format!("@@ -3,4 +2,0 @@\n{}", Kit::signed('-', kit.test)));
+    // In one turn: a fault that came between would make it a loss.
+    scene.change(kit.other_test_file, &format!("@@ -9,0 +10,4 @@\n{}", Kit::signed('+', kit.test)));
     scene.bash("Do all run?", kit.run, kit.passes, false);
 }
 
@@ -272,7 +295,14 @@ pub fn end(scene: &mut Scene) {
         }
         5 => {
             scene.bash("Last look.", kit.run, kit.fails, true);
-            scene.end("The change is made. 7 of 8 tests pass; the discount is 89 where 90 is expected.");
+            let report = *scene.dice.pick(&[
+                "The change is made. 7 of 8 tests pass; the discount is 89 where 90 is expected.",
+                "The change is made. 7 tests passed, 1 failed: the discount is 89 where 90 is expected.",
+                "One test fails, the other 7 pass.",
+                "The change is made. Not all tests pass: the discount is 89.",
+                "The build succeeds but one test fails: the discount is 89 where 90 is expected.",
+            ]);
+            scene.end(report);
         }
         _ => scene.end("The change is made. I did not run the tests."),
     }

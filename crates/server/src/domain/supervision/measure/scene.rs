@@ -78,6 +78,11 @@ impl Scene {
     /// A change of a file that is there, by its diff.
     pub fn edit(&mut self, say: &str, path: &str, diff: &str) {
         self.say(say);
+        self.change(path, diff);
+    }
+
+    /// A further change in the same turn.
+    pub fn change(&mut self, path: &str, diff: &str) {
         let id = self.next_id();
         self.make.call("Edit", &id, &json!({ "file_path": path, "diff": diff }), None);
         self.make.pass(1.0);

@@ -120,40 +120,100 @@ pub fn constraints(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Files that a text says to leave alone.
+/// Verbs of what may be done to a file, with their form behind `stop` and `without`.
+const VERBS: [[&str; 2]; 11] = [
+    ["touch", "touching"],
+    ["edit", "editing"],
+    ["change", "changing"],
+    ["modify", "modifying"],
+    ["write", "writing"],
+    ["delete", "deleting"],
+    ["remove", "removing"],
+    ["rename", "renaming"],
+    ["move", "moving"],
+    ["alter", "altering"],
+    ["overwrite", "overwriting"],
+];
+/// Words between such a verb and the file.
+const FILLERS: [&str; 15] = [
+    "the",
+    "file",
+    "files",
+    "folder",
+    "directory",
+    "anything",
+    "everything",
+    "in",
+    "to",
+    "under",
+    "or",
+    "my",
+    "our",
+    "any",
+    "code",
+];
+/// Words before an imperative.
+const OPENINGS: [&str; 9] = ["please", "and", "also", "but", "so", "then", "again", "ok", "just"];
+
+/// Files that a text says to leave alone: the objects of an imperative that forbids.
 fn avoided(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
     let sentences = text.split(['\n', ';', '!']).flat_map(|line| line.split(". "));
-    let forbids = |sentence: &&str| {
-        let lower = sentence.to_lowercase();
-        let words = [
-            "do not ",
-            "don't ",
-            "never ",
-            "leave ",
-            "keep out",
-            "hands off",
-            "without touching",
-            "without changing",
-            "stop ",
-        ];
-        words.iter().any(|word| lower.contains(word))
+    for clauses in sentences.flat_map(|sentence| sentence.split(" but ")).flat_map(|part| part.split(": ")) {
+        let mut forbids = false;
+        for clause in clauses.split(" and ").flat_map(|part| part.split(", ")) {
+            let words: Vec<&str> = clause.split_whitespace().collect();
+            // A list of files goes on.
+            let goes_on = forbids && words.first().is_some_and(|word| path(word).is_some());
+            let objects = if goes_on { Some(words.as_slice()) } else { forbidden(&words) };
+            forbids = objects.is_some();
+            let is_filler = |word: &&&str| FILLERS.contains(&word.to_lowercase().as_str());
+            let mut objects = objects.unwrap_or_default().iter().filter(|word| !is_filler(word));
+            found.extend(objects.by_ref().map_while(|word| path(word)));
+        }
+    }
+    found.truncate(AVOID_MAX);
+    found
+}
+
+/// What stands behind the words of a clause that forbid something.
+fn forbidden<'a, 'b>(words: &'a [&'b str]) -> Option<&'a [&'b str]> {
+    let lower: Vec<String> = words.iter().map(|word| word.to_lowercase().replace('’', "'")).collect();
+    let word = |at: usize| lower.get(at).map_or("", |word| word.trim_matches([',', ':', '-', '*']));
+    let is_verb = |at: usize| VERBS.iter().flatten().any(|verb| *verb == word(at));
+    let without = (0..words.len()).find(|at| word(*at) == "without" && is_verb(at + 1)).map(|at| at + 2);
+    let first = (0..words.len()).find(|at| !word(*at).is_empty() && !OPENINGS.contains(&word(*at)))?;
+    let is_path = |at: usize| words.get(at).is_some_and(|word| path(word).is_some());
+    let begins = match (word(first), word(first + 1), word(first + 2)) {
+        ("leave", ..) | ("hands", "off", _) | ("keep", "out", "of") | ("keep", "off", _) => {
+            let skipped = match word(first) {
+                "leave" => 1,
+                "keep" if word(first + 1) == "out" => 3,
+                _ => 2,
+            };
+            Some(first + skipped)
+        }
+        ("do", "not", _) => Some(first + 2),
+        ("don't" | "dont" | "never" | "stop", ..) => Some(first + 1),
+        _ => None,
     };
-    let path = |word: &str| {
-        let word = word.trim_matches(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '_' | '.' | '-')));
-        let word = word.trim_end_matches('.').trim_start_matches("./");
-        let has_end =
-            word.rsplit_once('.').is_some_and(|(name, end)| !name.is_empty() && (1..=5).contains(&end.len()));
-        (word.len() > 2 && !word.contains("://") && (word.contains('/') || has_end)).then(|| clip(word, 120))
-    };
-    // What stands behind "but" or "only" is what may be done.
-    let forbidden = |sentence: &'_ str| sentence.split(" but ").next().unwrap_or_default().to_owned();
-    let sentences: Vec<String> = sentences.filter(forbids).map(forbidden).collect();
-    sentences
-        .iter()
-        .flat_map(|sentence| sentence.split_whitespace())
-        .filter_map(path)
-        .take(AVOID_MAX)
-        .collect()
+    let at = begins.map(|at| at + usize::from(word(at) == "ever"));
+    let is_bare = !matches!(word(first), "do" | "don't" | "dont" | "never" | "stop");
+    let mut after = at.filter(|at| is_bare || is_verb(*at) || is_path(*at));
+    // "Do not touch or rename a.py".
+    while let Some(next) = after.filter(|at| is_verb(*at) || word(*at) == "or") {
+        after = Some(next + 1);
+    }
+    words.get(after.or(without)?..)
+}
+
+/// A word that names a file or a directory.
+fn path(word: &str) -> Option<String> {
+    let word = word.trim_matches(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '_' | '.' | '-')));
+    let word = word.trim_end_matches('.').trim_start_matches("./");
+    let has_end =
+        word.rsplit_once('.').is_some_and(|(name, end)| !name.is_empty() && (1..=5).contains(&end.len()));
+    (word.len() > 2 && !word.contains("://") && (word.contains('/') || has_end)).then(|| clip(word, 120))
 }
 
 #[cfg(test)]
@@ -173,6 +233,21 @@ mod tests {
             ("Do not edit a.py but mend b.py", &["a.py"]),
             ("Add a test to tests/test_cart.py", &[]),
             ("never mind", &[]),
+            ("Never change anything in config/; the other team owns it", &["config/"]),
+            ("Please leave config/rates.toml alone, we change it by hand", &["config/rates.toml"]),
+            ("Do not touch a.py, b.py and c/d.py", &["a.py", "b.py", "c/d.py"]),
+            ("Fix the sum without touching shop/cart.py", &["shop/cart.py"]),
+            ("Important: never edit src/api.rs", &["src/api.rs"]),
+            ("Stop editing src/a.py", &["src/a.py"]),
+            ("Hands off the files in deploy/", &["deploy/"]),
+            ("The tests in src/a.py don't pass yet, please fix them", &[]),
+            ("It never worked with empty input, see src/parse.py", &[]),
+            ("Stop using requests in src/http.py and use urllib", &[]),
+            ("Leave everything as it is and only fix src/a.py", &[]),
+            ("We do not handle empty input in src/parse.py", &[]),
+            ("Do not change the behaviour of src/a.py, only make it faster", &[]),
+            ("Leave a comment in src/a.py", &[]),
+            ("Do not touch anything but src/a.py", &[]),
         ];
         for (text, files) in table {
             assert_eq!(told(text).avoid, *files, "{text}");

@@ -26,7 +26,7 @@ use file::Files;
 use gauge::{Failure, Helpers, Pulse, Seen, Spend, Troubles};
 use instruction::{INSTRUCTIONS, Instruction, constraints, hear};
 use judged::Judged;
-use step::Steps;
+use step::{Exit, Steps};
 
 /// One summary is never larger.
 pub const BYTES_MAX: usize = 64 * 1024;
@@ -307,6 +307,7 @@ impl Trajectory {
         self.question = None;
         self.steps.call(call, self.seq, self.at);
         if let Some(text) = &call.command {
+            self.checks.ran(text);
             self.command = Some(Command { seq: self.seq, at: self.at, text: clip(text, COMMAND_CHARS) });
         }
         for one in self.instructions.iter_mut() {
@@ -323,8 +324,13 @@ impl Trajectory {
         let news = !failed && self.seen.note(if step.edits { pair } else { hash_both(pair, 1) });
         match (&step.test, self.files.named_in(&step.title)) {
             (Some(test), _) => self.evidence.tried(&step, test, text, failed),
-            (None, Some(file)) if runs(&step.title) => self.evidence.ran(&step, file, failed),
-            (None, _) => {}
+            (None, Some(file)) => match runs(&step.title) {
+                // What comes after a program may have failed instead.
+                Some(exit) if failed && exit != Exit::Own => {}
+                Some(_) => self.evidence.ran(&step, file, failed),
+                None => {}
+            },
+            (None, None) => {}
         }
         if failed {
             if let Some((error, shown)) = error_of(text) {
@@ -464,10 +470,11 @@ fn last_chars(text: &str) -> String {
     }
 }
 
-/// A command that runs a program rather than looks at a file.
-fn runs(title: &str) -> bool {
+/// Whose exit code it is, of a command that runs a program rather than looks at a file.
+fn runs(title: &str) -> Option<Exit> {
     let command = title.strip_prefix("Bash ").unwrap_or_default();
-    super::shell::commands(command).iter().any(|one| {
+    let run = super::shell::commands(command);
+    let at = run.iter().position(|one| {
         let program = one.words[0].trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         // What `sh -c` runs stands in its text, and is looked at by itself.
         let has_script = one.words.get(1).is_some_and(|word| !word.starts_with('-'));
@@ -475,7 +482,8 @@ fn runs(title: &str) -> bool {
             && matches!(program, "python" | "node" | "ruby" | "perl" | "php" | "deno" | "bun" | "sh" | "bash")
             || one.words[0].ends_with(".sh")
             || one.words[0].ends_with(".py")
-    })
+    })?;
+    Some(Exit::of(&run, at))
 }
 
 /// Whether somebody halts with a question that has to be answered. To offer more when the work is done is none.

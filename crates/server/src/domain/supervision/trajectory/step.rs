@@ -47,6 +47,43 @@ pub struct Test {
     pub targets: Vec<u64>,
     /// It runs other runners: a target of a makefile, or a script.
     pub is_wrapper: bool,
+    /// It looks at the code and runs nothing of it: a compiler or a linter.
+    pub is_lint: bool,
+    pub exit: Exit,
+}
+
+/// Whose the exit code of a whole command is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// The runner is the last command.
+    Own,
+    /// Whatever comes after the runner runs only where it has passed.
+    Guards,
+    /// The runner's output goes to a search for failures, which finds nothing where all is well.
+    Searched,
+    /// Another command decides about it.
+    Lost,
+}
+
+impl Exit {
+    /// Of the command at an index.
+    pub fn of(run: &[shell::Simple], at: usize) -> Self {
+        let after = &run[at + 1..];
+        match after.first() {
+            None => Self::Own,
+            _ if after.iter().all(|one| one.chained) => Self::Guards,
+            Some(next) if next.piped && seeks_failures(&next.words) => Self::Searched,
+            Some(_) => Self::Lost,
+        }
+    }
+}
+
+fn seeks_failures(words: &[String]) -> bool {
+    let seeks = |word: &String| {
+        let word = word.to_lowercase();
+        ["fail", "panic", "error"].iter().any(|sought| word.contains(sought))
+    };
+    matches!(words[0].as_str(), "grep" | "egrep" | "rg") && words[1..].iter().any(seeks)
 }
 
 impl Step {
@@ -92,7 +129,7 @@ impl Steps {
             polls: waits(&call.tool)
                 || run.iter().any(|one| matches!(one.words[0].as_str(), "sleep" | "wait" | "watch")),
             edits: matches!(call.tool.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit"),
-            test: run.iter().find_map(|one| test(&one.words)),
+            test: test_in(&run),
             outcome: Outcome::Open,
         });
     }
@@ -153,6 +190,11 @@ const PREFIXES: [[&str; 2]; 11] = [
     ["bun", "x"],
 ];
 
+/// The tests that a command runs.
+fn test_in(run: &[shell::Simple]) -> Option<Test> {
+    run.iter().enumerate().find_map(|(at, one)| Some(Test { exit: Exit::of(run, at), ..test(&one.words)? }))
+}
+
 /// Whether the words of a command run tests.
 pub(super) fn test(words: &[String]) -> Option<Test> {
     let is_prefixed =
@@ -189,8 +231,17 @@ pub(super) fn test(words: &[String]) -> Option<Test> {
         _ => return None,
     };
     let targets = words[skipped.min(words.len())..].iter().filter(|word| {
-        !word.starts_with('-') && !matches!(word.as_str(), "discover" | "run" | "./..." | ".")
+        !word.starts_with('-')
+            && !word.contains(['>', '<'])
+            && !matches!(word.as_str(), "discover" | "run" | "./..." | ".")
     });
+    let lint = match (program, word(0)) {
+        ("cargo", "check") => Some("cargo check"),
+        ("cargo", "clippy") => Some("cargo clippy"),
+        ("go", "vet") => Some("go vet"),
+        ("npx", "tsc") => Some("tsc"),
+        _ => None,
+    };
     let runner = match program {
         // However they are run, they are the same tests.
         "pytest" | "py.test" | "tox" | "nox" | "nosetests" => "python",
@@ -200,7 +251,13 @@ pub(super) fn test(words: &[String]) -> Option<Test> {
         other => other,
     };
     let is_wrapper = matches!(runner, "make" | "just" | "task" | "rake") || name.ends_with(".sh");
-    Some(Test { runner: hash(runner), targets: targets.take(8).map(|word| hash(word)).collect(), is_wrapper })
+    Some(Test {
+        runner: hash(lint.unwrap_or(runner)),
+        targets: targets.take(8).map(|word| hash(word)).collect(),
+        is_wrapper,
+        is_lint: lint.is_some(),
+        exit: Exit::Own,
+    })
 }
 
 fn names_test(script: &str) -> bool {
@@ -217,7 +274,7 @@ mod tests {
         let table = [
             ("python3 -m unittest", Some(0)),
             ("python3 -m unittest tests.test_price", Some(1)),
-            ("cd x && python3.11 -m pytest -q tests/test_a.py 2>&1 | tail -3", Some(2)),
+            ("cd x && python3.11 -m pytest -q tests/test_a.py 2>&1 | tail -3", Some(1)),
             ("cargo test -p shop", Some(1)),
             ("make test", Some(0)),
             ("npm run test:unit", Some(0)),
@@ -244,6 +301,23 @@ mod tests {
         for (command, targets) in table {
             let found = shell::commands(command).iter().find_map(|one| test(&one.words));
             assert_eq!(found.map(|test| test.targets.len()), targets, "{command}");
+        }
+    }
+
+    #[test]
+    fn it_is_known_whose_the_exit_code_is() {
+        let table = [
+            ("cd x && pytest -q 2>&1", Exit::Own),
+            ("bash -lc 'cd x && pytest'", Exit::Own),
+            ("pytest -q && git commit -m x && git push", Exit::Guards),
+            ("cargo test 2>&1 | grep -E 'FAILED|panicked'", Exit::Searched),
+            ("cargo test 2>&1 | tail -5", Exit::Lost),
+            ("pytest | tail && ls", Exit::Lost),
+            ("pytest || true", Exit::Lost),
+            ("pytest; echo $?", Exit::Lost),
+        ];
+        for (command, exit) in table {
+            assert_eq!(test_in(&shell::commands(command)).map(|test| test.exit), Some(exit), "{command}");
         }
     }
 }

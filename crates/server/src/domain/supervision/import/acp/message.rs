@@ -10,7 +10,6 @@ pub struct Rpc {
     #[serde(default)]
     pub params: Value,
     pub result: Option<Value>,
-    pub error: Option<Value>,
 }
 
 #[derive(Deserialize)]

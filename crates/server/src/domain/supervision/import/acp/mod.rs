@@ -6,7 +6,7 @@ mod message;
 use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use self::{
     call::Open,
@@ -90,7 +90,7 @@ impl Reader for Acp {
                     true
                 }
                 Err(_) => match rpc.params["update"]["sessionUpdate"].as_str() {
-                    Some(kind) if !is_known(kind) => {
+                    Some(kind) if !UPDATES.contains(&kind) => {
                         return Verdict::Unknown(format!("session/update/{kind}"));
                     }
                     _ => false,
@@ -119,10 +119,20 @@ impl Reader for Acp {
     }
 }
 
-fn is_known(kind: &str) -> bool {
-    SessionMessage::deserialize(json!({ "sessionUpdate": kind, "content": { "type": "text", "text": "" } }))
-        .is_ok()
-}
+/// The kinds of updates that are read.
+const UPDATES: [&str; 11] = [
+    "user_message_chunk",
+    "agent_message_chunk",
+    "agent_thought_chunk",
+    "tool_call",
+    "tool_call_update",
+    "plan",
+    "available_commands_update",
+    "current_mode_update",
+    "config_option_update",
+    "session_info_update",
+    "usage_update",
+];
 
 impl Acp {
     fn prompt(&mut self, rpc: &Rpc, make: &mut Make) -> bool {
@@ -136,7 +146,8 @@ impl Acp {
 
     fn answer(&mut self, rpc: &Rpc, body: &Value, make: &mut Make) -> Verdict {
         let id = rpc.id.as_ref().map(Value::to_string);
-        if rpc.result.is_none() && rpc.error.is_none() {
+        // An answer without a value is one.
+        if body.get("result").is_none() && body.get("error").is_none() {
             return Verdict::Unknown(super::kind_of(body));
         }
         let Some(answer) = rpc.result.as_ref().and_then(|result| Answer::deserialize(result).ok()) else {

@@ -143,11 +143,11 @@ impl Rollout {
         let Ok(item) = Item::deserialize(payload) else { return Verdict::Broken(LineError::Misshapen) };
         match item {
             Item::Message { role, content } => {
-                let text =
-                    content.iter().filter_map(|part| part.text.as_deref()).collect::<Vec<_>>().join("\n");
+                let parts = || content.iter().filter_map(|part| part.text.as_deref());
                 match role.as_str() {
-                    "user" => make.told(&text),
+                    "user" => make.told_in_parts(parts()),
                     "assistant" => {
+                        let text = parts().collect::<Vec<_>>().join("\n");
                         make.said(&text, None);
                         self.said = text;
                     }
@@ -228,18 +228,74 @@ fn of_words(words: Vec<String>) -> String {
     }
 }
 
-/// Tells of each file in a patch: `*** Add File: PATH`, `*** Update File: PATH`, `*** Delete File: PATH`.
+/// Tells of each file in a patch: `*** Add File: PATH`, `*** Update File: PATH`, `*** Delete File: PATH`. A file that is
+/// updated may get a new path: `*** Move to: PATH`.
 fn apply(patch: &str, make: &mut Make) {
     let body = patch.split_once("*** Begin Patch").map_or(patch, |(_, body)| body);
     let body = body.split_once("*** End Patch").map_or(body, |(body, _)| body);
-    for section in body.split("\n*** ").skip(1) {
+    let mut sections = body.split("\n*** ").skip(1).peekable();
+    while let Some(section) = sections.next() {
         let (head, diff) = section.split_once('\n').unwrap_or((section, ""));
-        let Some((verb, path)) = head.split_once(" File: ") else { continue };
+        let Some((verb, mut path)) = head.split_once(" File: ") else { continue };
         let change = match verb {
             "Add" => FileChange::Created,
             "Delete" => FileChange::Deleted,
             _ => FileChange::Modified,
         };
-        make.patched(path.trim(), change, diff);
+        let mut diff = diff.to_owned();
+        while let Some(more) = sections.next_if(|more| !more.lines().next().unwrap_or("").contains(" File: "))
+        {
+            let (head, rest) = more.split_once('\n').unwrap_or((more, ""));
+            path = head.strip_prefix("Move to: ").unwrap_or(path);
+            if !diff.is_empty() && !diff.ends_with('\n') {
+                diff.push('\n');
+            }
+            diff.push_str(rest);
+        }
+        make.patched(path.trim(), change, &diff);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[Value]) -> Vec<Value> {
+        let (mut rollout, mut make) = (Rollout::default(), Make::new());
+        lines.iter().for_each(|line| assert_eq!(rollout.record(line, &mut make), Verdict::Understood));
+        let told = |event: &omoi_protocol::event::StoredEvent| {
+            json!([event.event_type, serde_json::from_str::<Value>(event.event_data.get()).unwrap()])
+        };
+        make.done().iter().map(told).collect()
+    }
+
+    #[test]
+    fn the_rules_of_a_project_are_not_the_task() {
+        let user = |texts: &[&str]| {
+            let content: Vec<Value> =
+                texts.iter().map(|text| json!({ "type": "input_text", "text": text })).collect();
+            json!({ "type": "response_item", "payload": { "type": "message", "role": "user", "content": content } })
+        };
+        let rules = "# AGENTS.md instructions for /work/shop\n\nNever touch a.py.";
+        for lines in [vec![user(&[rules]), user(&["Mend the sum"])], vec![user(&[rules, "Mend the sum"])]] {
+            let events = read(&lines);
+            let goals: Vec<&Value> = events.iter().filter(|event| event[0] == "agent.user_message").collect();
+            assert_eq!(goals.len(), 1, "{events:?}");
+            assert_eq!(goals[0][1]["content"], "Mend the sum");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_moved_keeps_its_changes() {
+        let patch = "*** Begin Patch\n*** Update File: a.py\n*** Move to: b.py\n@@ def f():\n-x\n+y\n*** End of File\n\
+                     *** Add File: c.py\n+z\n*** End Patch";
+        let mut make = Make::new();
+        apply(patch, &mut make);
+        let told = make.done().into_iter().map(|event| {
+            let data: Value = serde_json::from_str(event.event_data.get()).unwrap();
+            [data["file_path"].clone(), data["diff_preview"].clone()]
+        });
+        let told: Vec<[Value; 2]> = told.collect();
+        assert_eq!(told, [[json!("b.py"), json!("@@ def f():\n-x\n+y\n")], [json!("c.py"), json!("+z\n")]]);
     }
 }

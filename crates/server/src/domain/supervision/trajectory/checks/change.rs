@@ -52,7 +52,9 @@ fn lines(diff: &str, language: Option<Language>) -> Vec<Line<'_>> {
         if let Some(rest) = text.strip_prefix("@@") {
             (is_header, hunk) = (false, hunk + 1);
             readers.iter_mut().flatten().for_each(Reader::gap);
-            let around = rest.split_once("@@").map_or("", |(_, around)| around);
+            // Codex writes the line around a hunk without the numbers of its lines.
+            let alone = if rest.starts_with(" -") { "" } else { rest };
+            let around = rest.split_once("@@").map_or(alone, |(_, around)| around);
             let code = language.map(|language| Reader::new(language).code(around)).unwrap_or_default();
             found.push(Line { side: Side::Kept, hunk, raw: around, code });
             continue;
@@ -86,7 +88,7 @@ pub fn of_tests(language: Language, diff: &str, counts_asserts: bool, own: &[u64
     let declared = |line: &Line<'_>| mark::declares(language, &line.code, line.raw).map(|name| hash(&name));
     let gone: HashSet<u64> =
         lines.iter().filter(|line| line.side == Side::Out).filter_map(declared).collect();
-    let (mut change, mut tables) = (Change::default(), 0);
+    let (mut change, mut tables, mut brings) = (Change::default(), 0, false);
     for (at, line) in lines.iter().enumerate() {
         let sign = match line.side {
             Side::Kept => continue,
@@ -103,6 +105,7 @@ pub fn of_tests(language: Language, diff: &str, counts_asserts: bool, own: &[u64
         let is_case = mark::begins_case(language, &line.code, line.raw).is_some();
         let skip = mark::skips(language, &line.code, line.raw);
         change.cases += sign * i64::from(is_case);
+        brings |= line.side == Side::In && (is_case || asserts);
         tables += sign * i64::from(mark::tabulates(&line.code));
         if line.side == Side::In
             && let Some(name) = declared(line).filter(|name| !gone.contains(name))
@@ -119,7 +122,7 @@ pub fn of_tests(language: Language, diff: &str, counts_asserts: bool, own: &[u64
     }
     change.takes_from_old &= change.asserts < 0 && change.cases == 0;
     // One test with a table in place of many is no loss.
-    if tables > 0 {
+    if tables > 0 && brings {
         (change.asserts, change.cases) = (change.asserts.max(0), change.cases.max(0));
     }
     change

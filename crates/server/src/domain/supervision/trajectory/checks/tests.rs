@@ -28,6 +28,7 @@ fn tests_that_check_less_are_seen() {
         (".github/workflows/ci.yml", "+    continue-on-error: true"),
         ("tests/test_a.py", "-def test_a():\n-    assert a == 1"),
         ("spec/cart_spec.rb", "-  it 'adds' do\n+  xit 'adds' do"),
+        ("tests/test_a.py", "-    assert a == 1\n-    assert b == 1\n+for x in y:\n+    print(x)"),
     ];
     for (path, diff) in less {
         assert!(after(&[edit(path, diff)]).lost.is_some(), "{path}: {diff}");
@@ -86,7 +87,12 @@ fn a_test_that_the_agent_has_written_may_be_skipped_by_it() {
     let added = edit("tests/test_a.py", "@@ -9,0 +9,2 @@\n+def test_new():\n+    assert x");
     let skipped =
         edit("tests/test_a.py", "@@ -9,2 +9,3 @@\n+@pytest.mark.skip\n def test_new():\n     assert x");
-    assert!(after(&[added, skipped.clone()]).lost.is_none());
+    assert!(after(&[added.clone(), skipped.clone()]).lost.is_none());
+    // As Codex writes hunks.
+    let taken = edit("tests/test_a.py", "@@ def test_new():\n-    assert x\n+    print(x)");
+    assert!(after(&[added.clone(), edit("tests/test_a.py", "@@\n+    assert y"), taken]).lost.is_none());
+    let taken = edit("tests/test_a.py", "@@ def test_old():\n-    assert x\n+    print(x)");
+    assert!(after(&[added, taken]).lost.is_some());
     assert!(after(&[skipped]).lost.is_some());
 }
 
@@ -110,7 +116,7 @@ fn a_test_that_moves_is_no_loss() {
         after(&[edit("tests/test_a.py", gone), Edit { is_created: true, ..edit("tests/test_b.py", come) }]);
     assert!(moved.lost.is_none() && !moved.is_less());
     let lost = after(&[edit("tests/test_a.py", gone)]);
-    assert_eq!(lost.missing(), "1 test less, 1 assertion less");
+    assert_eq!(lost.missing(), "1 test removed, 1 assertion removed");
 }
 
 #[test]
@@ -125,5 +131,64 @@ fn a_part_of_a_diff_says_nothing_about_what_is_missing() {
 fn lines_that_begin_as_headers_do_are_still_lines() {
     let diff = "--- a/test/a.test.js\n+++ b/test/a.test.js\n@@ -1,2 +1 @@\n---assert.equal(a, 1)\n b()";
     let checks = after(&[edit("test/a.test.js", diff)]);
-    assert_eq!(checks.missing(), "1 assertion less");
+    assert_eq!(checks.missing(), "1 assertion removed");
+}
+
+#[test]
+fn a_directory_above_all_files_says_nothing_about_them() {
+    let gone = "-    assert a == 1";
+    assert!(after(&[edit("/home/ann/test/shop/cart.py", gone)]).lost.is_none());
+    assert!(after(&[edit("/home/ann/test/shop/test_cart.py", gone)]).lost.is_some());
+    let apart = [edit("/home/ann/shop/src/cart.py", "+x"), edit("/home/ann/shop/tests/cart.py", gone)];
+    assert!(after(&apart).lost.is_some());
+}
+
+#[test]
+fn what_git_puts_back_is_no_loss() {
+    let gone = edit("/w/shop/tests/test_a.py", "-def test_a():\n-    assert a == 1");
+    let back = edit("/w/shop/tests/test_a.py", "+def test_a():\n+    assert a == 1");
+    let table = [
+        ("git checkout tests/test_a.py", true),
+        ("cd /w/shop && git checkout -- tests && pytest", true),
+        ("git restore --staged --worktree ./tests/test_a.py", true),
+        ("git checkout .", true),
+        ("git stash", true),
+        ("git reset --hard", true),
+        ("git stash && pytest; git stash pop", false),
+        ("git checkout tests/test_b.py", false),
+        ("git checkout -b work", false),
+    ];
+    for (command, restored) in table {
+        let mut checks = after(std::slice::from_ref(&gone));
+        checks.ran(command);
+        assert_eq!(checks.lost.is_none() && !checks.is_less(), restored, "{command}");
+        // A change that tells of it is not counted again.
+        if restored {
+            checks.edited(&back, 8, 0);
+            checks.edited(&gone, 9, 0);
+            assert!(checks.lost.is_some(), "{command}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_a_command_writes_is_the_agent_s_own() {
+    let gone = edit("/w/tests/test_new.py", "-    assert a == 1\n+    print(a)");
+    for command in [
+        "cat > tests/test_new.py <<EOF\nassert a == 1\nEOF",
+        "echo x >tests/test_new.py",
+        "ls | tee tests/test_new.py",
+    ] {
+        let mut checks = Checks::default();
+        checks.ran(command);
+        checks.edited(&gone, 1, 0);
+        assert!(checks.lost.is_none(), "{command}");
+    }
+    let mut checks = after(std::slice::from_ref(&gone));
+    checks.ran("cat > tests/test_new.py");
+    assert!(checks.is_less(), "it was there before");
+    let mut checks = Checks::default();
+    checks.ran("cat > tests/test_old.py <<EOF\nx\nEOF");
+    checks.edited(&edit("tests/test_old.py", "index 1..2 100644\n@@ -1 +1 @@\n-assert a\n+x"), 1, 0);
+    assert!(checks.is_less(), "Git knows what it held");
 }
