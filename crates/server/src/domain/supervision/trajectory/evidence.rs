@@ -306,10 +306,13 @@ mod tests {
         evidence.failing().iter().map(|one| one.title.trim().to_owned()).collect()
     }
 
+    /// The command, what it printed, and whether it failed.
+    type Run = (&'static str, &'static str, bool);
+
     #[test]
     fn what_failed_stays_until_it_is_seen_to_pass() {
         let fails = "test result: FAILED. 7 passed; 1 failed";
-        let table: [(&[(&str, &str, bool)], &[&str]); 12] = [
+        let table: [(&[Run], &[&str]); 12] = [
             (&[("cargo test", fails, true)], &["cargo test"]),
             (&[("cargo test 2>&1 | tail -3", fails, false)], &["cargo test 2>&1 | tail -3"]),
             (&[("cargo test 2>&1 | grep -E 'FAILED|panicked'", "[exit code 1]", true)], &[]),
