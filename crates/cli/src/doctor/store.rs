@@ -26,6 +26,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const POSTGRES_PORT: u16 = 5432;
 /// Refs named of one damaged mirror.
 const LOST_SHOWN: usize = 5;
+/// How often and at what distance the removal of the scratch database is tried.
+const REMOVALS_MAX: u32 = 20;
+const REMOVE_AGAIN: Duration = Duration::from_millis(50);
 
 pub async fn checks(resolved: &Resolved) -> Vec<Check> {
     let config = &resolved.config;
@@ -226,8 +229,19 @@ async fn try_sqlite(config: &Config, scratch: &Path) -> anyhow::Result<()> {
     config.database.pool_size = 1;
     let tried = async { Store::open(&config, Clock::Real, Box::new(|_| {})).await?.ping().await };
     let tried = tried.await;
-    fs::remove_dir_all(scratch)?;
+    remove_scratch(scratch).await?;
     Ok(tried?)
+}
+
+/// The store's threads end a moment after it and may still make or remove files, so this is tried again.
+async fn remove_scratch(scratch: &Path) -> io::Result<()> {
+    for _ in 1..REMOVALS_MAX {
+        if fs::remove_dir_all(scratch).is_ok() {
+            return Ok(());
+        }
+        tokio::time::sleep(REMOVE_AGAIN).await;
+    }
+    fs::remove_dir_all(scratch)
 }
 
 /// Whether something listens there. Logging in is left to `omoi db migrate`, which also changes the schema.

@@ -1,6 +1,9 @@
 //! `omoi supervise`: recorded runs, replayed without a server.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Value, json};
 
@@ -103,7 +106,9 @@ const DELAY_EVENTS_MAX: i64 = 180;
 #[test]
 fn the_rules_are_as_good_as_they_were_on_all_runs_there_are() {
     let dir = Dir::new();
-    for seed in ["1", "2", "3"] {
+    // Over all seeds: one has too few runs with a fault of each kind for a share of them to say much.
+    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    for seed in ["1", "2", "3", "4", "5"] {
         let told = run(&dir, &["supervise", "measure", RUNS, "--seed", seed, "--json"]).json();
         let made = &told["sources"][1]["score"];
         assert_eq!((&made["runs"], &made["good_runs"]), (&json!(200), &json!(80)));
@@ -117,15 +122,36 @@ fn the_rules_are_as_good_as_they_were_on_all_runs_there_are() {
             if kind == "misaligned" {
                 continue;
             }
-            let number = |key: &str| figure[key].as_f64().unwrap_or(0.0);
-            let recall_min = if kind == "test_weakening" { RECALL_OF_WEAKENING_MIN } else { RECALL_MIN };
-            let fine = number("labelled") >= 4.0
-                && number("precision") >= PRECISION_MIN
-                && number("recall") >= recall_min
+            let count = |key: &str| figure[key].as_u64().unwrap();
+            let fine = count("labelled") >= 4
                 && figure["delay_events_p90"].as_i64().is_some_and(|events| events <= DELAY_EVENTS_MAX);
             assert!(fine, "seed {seed}: {kind}: {figure:#}");
+            let sum = sums.entry(kind.clone()).or_default();
+            sum.labelled += count("labelled");
+            sum.found += count("found");
+            sum.wrong += count("wrong");
         }
     }
+    for (kind, Sum { labelled, found, wrong }) in sums {
+        let recall_min = if kind == "test_weakening" { RECALL_OF_WEAKENING_MIN } else { RECALL_MIN };
+        let (precision, recall) = (share(found, found + wrong), share(found, labelled));
+        assert!(
+            precision >= PRECISION_MIN && recall >= recall_min,
+            "{kind}: {found} of {labelled} found, {wrong} wrong"
+        );
+    }
+}
+
+#[derive(Default)]
+struct Sum {
+    labelled: u64,
+    found: u64,
+    wrong: u64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of runs are small")]
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
 }
 
 #[test]

@@ -179,7 +179,7 @@ async fn a_stolen_token_opens_nothing_outside() {
         let request = omoi.http.request(method, format!("{}{path}", omoi.url())).bearer_auth(&token);
         let refused = request.json(&json!({ "event_type": "agent.completed" })).send().await.unwrap();
         assert_eq!(refused.status(), 403, "{path}");
-        assert!(refused.text().await.unwrap().contains("own door"), "{path}");
+        assert!(refused.text().await.unwrap().contains("CALLBACK_URL"), "{path}");
     }
     // At its door it counts as before.
     let inside = "import os, urllib.request as r; ask = r.Request(os.environ['CALLBACK_URL'] + '/api/v1/whoami', \

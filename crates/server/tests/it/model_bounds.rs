@@ -149,7 +149,7 @@ on_both! { behind =>
                     if is_refused {
                         assert!(!text.contains(KEY), "{case}");
                         assert_eq!((got, refused.unwrap().to_str().unwrap()), (502, "answer_encoded"), "{case}");
-                        assert!(text.contains("base_url") && text.contains("not asked for"), "{case}");
+                        assert!(text.contains("base_url") && text.contains("without being asked"), "{case}");
                     } else {
                         assert_eq!((got, refused), (status, None), "{case}");
                     }
@@ -188,7 +188,9 @@ on_both! { behind =>
                     let case = format!("{path}: {text}");
                     stand_in.replies(move |_| ([("content-type", kind)], text.clone()).into_response());
                     let request = app.model_request(&sandbox.token, &format!("/{path}")).json(&hello());
-                    assert_eq!(soon(request.send()).await.unwrap().status(), 200);
+                    let response = soon(request.send()).await.unwrap();
+                    assert_eq!(response.status(), 200);
+                    soon(response.bytes()).await.unwrap();
                     let call = booked(&app, &sandbox).await;
                     assert_eq!((&call["state"], &call["estimated"]), (&json!("done"), &json!(estimated)), "{case}: {call}");
                     assert!(call["cost_usd"].as_f64().unwrap() <= most(&call), "{case}: {call}");

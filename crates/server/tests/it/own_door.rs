@@ -79,14 +79,14 @@ on_both! {
 
         let git = app.http.get(format!("{}/git/{project}.git/info/refs?service=git-upload-pack", app.base));
         let refused = answer(git.bearer_auth(&worker.token)).await;
-        assert!(refused.status == 403 && refused.body.as_str().unwrap().contains("own door"), "{refused:?}");
+        assert!(refused.status == 403 && refused.body.as_str().unwrap().contains("CALLBACK_URL"), "{refused:?}");
         for path in ["/model/anthropic/v1/messages", "/model/openai/v1/chat/completions"] {
             let call = app.http.post(format!("{}{path}", app.base)).bearer_auth(&worker.token);
             assert_eq!(answer(call.json(&json!({ "model": "scripted/x" }))).await.status, 403);
         }
         let mut viewer = app.try_watch(&worker.token, "").await.unwrap();
         let Said::Json(said) = viewer.hear().await else { panic!("it is told why") };
-        assert!(said["error"].as_str().unwrap().contains("own door"), "{said}");
+        assert!(said["error"].as_str().unwrap().contains("CALLBACK_URL"), "{said}");
         assert_eq!(viewer.hear().await, Said::Closed(4401));
         let sign_in = app.http.post(format!("{}/api/v1/session", app.base)).json(&json!({ "token": worker.token }));
         answer(sign_in).await.refused(403, "own_door_only");

@@ -190,7 +190,7 @@ on_both! {
             app.assert_at(&task, "pending", "check", 1).await;
             if event_type == "agent.started" {
                 assert_eq!(answer["refused"], "lease_passed_on");
-                assert!(text(&answer["refused_because"]).contains("only the end of its attempt"), "{answer}");
+                assert!(text(&answer["refused_because"]).contains("only the final report of the attempt"), "{answer}");
             }
         }
         assert_eq!(app.show_sandbox(&late).await["status"], "lost");

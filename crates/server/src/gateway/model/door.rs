@@ -1,7 +1,10 @@
 //! The routes of the model API, under the paths that the vendors' libraries call, and who may use them: a sandbox, with
 //! its own token in the place of a key.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    task::{Poll, ready},
+};
 
 use axum::{
     Router,
@@ -168,7 +171,22 @@ impl Door {
                 "the call was cut off, because its sandbox has ended or the server stops",
             ))
         })?;
-        let mut response = Response::new(Body::from_stream(stream::poll_fn(move |cx| body.poll_recv(cx))));
+        let mut broken = None;
+        let chunks = stream::poll_fn(move |cx| {
+            if let Some(broken) = broken.take() {
+                return Poll::Ready(Some(Err(broken)));
+            }
+            match ready!(body.poll_recv(cx)) {
+                Some(Err(error)) => {
+                    // The connection is closed at once on an error: what was sent before it leaves first.
+                    broken = Some(error);
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                chunk => Poll::Ready(chunk),
+            }
+        });
+        let mut response = Response::new(Body::from_stream(chunks));
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         Ok(response)

@@ -122,8 +122,8 @@ impl Upstream {
     /// An answer that is encoded, though it was asked for as it is: the key could not be found in it.
     pub fn encoded(&self, encoding: &str) -> Refusal {
         let message = format!(
-            "the model API encoded its answer (content encoding {encoding:?}) without being asked, so the server cannot \
-             mask its key in it; set {} to an endpoint that sends plain answers",
+            "the model API answered in {encoding} without being asked, so the server cannot mask its key in it; set {} to an \
+             endpoint that sends plain answers",
             self.vendor.base_setting()
         );
         Refusal::for_good(StatusCode::BAD_GATEWAY, "answer_encoded", message)

@@ -1,6 +1,6 @@
 //! An agent in a nutshell: it asks the model, does with real tools what it says, and asks again.
 
-use std::{fs, process::Output};
+use std::{fs, os::unix::fs::PermissionsExt, process::Output};
 
 use omoi_server::config::Config;
 use serde_json::{Value, json};
@@ -243,6 +243,8 @@ fn append(to: &mut Value, more: &Value) {
 pub fn with(config: &mut Config, name: &str, text: &str) {
     let directory = config.data_dir.join("scenarios");
     fs::create_dir_all(&directory).unwrap();
+    // Omoi refuses a directory with other entries that others may read.
+    fs::set_permissions(&config.data_dir, fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(directory.join(format!("{name}.yaml")), text).unwrap();
     config.model.scenarios = Some(directory);
 }
