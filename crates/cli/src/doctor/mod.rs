@@ -5,7 +5,10 @@ mod program;
 mod setting;
 mod store;
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use anyhow::Result;
 use omoi_launcher::Status;
@@ -174,9 +177,11 @@ fn beside() -> Result<PathBuf> {
     Ok(program.parent().map(PathBuf::from).unwrap_or_default())
 }
 
-/// For what is tried and removed again.
+/// A name for a scratch file or directory that is removed again. Each is used once: the threads of a scratch store end
+/// after it and could remove the log of the next one under the same name.
 fn scratch_name() -> String {
-    format!(".omoi-doctor-{}", std::process::id())
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    format!(".omoi-doctor-{}-{}", std::process::id(), USED.fetch_add(1, Ordering::Relaxed))
 }
 
 fn text(checks: &[Check], style: Style) -> String {

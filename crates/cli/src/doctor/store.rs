@@ -320,7 +320,8 @@ mod tests {
         let mut config = Config { data_dir: dir.path().join("not/yet"), ..Config::default() };
         for _ in 0..2 {
             assert_eq!(writable(&config.data_dir).level, Level::Ok);
-            assert_eq!(sqlite(&config).await.level, Level::Ok);
+            let check = sqlite(&config).await;
+            assert_eq!(check.level, Level::Ok, "{}", check.detail);
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
             config.data_dir = dir.path().to_owned();
         }
@@ -401,7 +402,8 @@ mod tests {
             ("# a note\nof somebody", Level::Missing),
         ] {
             fs::write(&file, content).unwrap();
-            assert_eq!(sqlite(&config).await.level, level, "{content:?}");
+            let check = sqlite(&config).await;
+            assert_eq!(check.level, level, "{content:?}: {}", check.detail);
             assert_eq!(fs::read_to_string(&file).unwrap(), content);
         }
     }

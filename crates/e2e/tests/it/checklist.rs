@@ -1,4 +1,4 @@
-//! The list in docs/testing.md of what the first documents ask for names tests; each of them is there.
+//! The documents name tests and files; each of them is there.
 
 use std::{
     fs,
@@ -60,4 +60,18 @@ fn every_line_of_the_list_names_tests_that_are_there() {
         missing.extend(absent.map(|named| format!("{}::{}", named.place, named.name)));
     }
     assert!(missing.is_empty(), "no such test: {missing:#?}");
+}
+
+#[test]
+fn every_file_of_a_typical_change_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
+    let (_, changes) = text.split_once("## Typical changes").expect("the section is there");
+    assert_eq!(changes.matches("\n### ").count(), 10);
+    // A row begins with its files; its rest may name files that the change adds.
+    let files =
+        changes.lines().filter_map(|line| line.strip_prefix("| `")).filter_map(|row| row.split_once(" |"));
+    let files: Vec<&str> = files.flat_map(|(files, _)| files.split('`').step_by(2)).collect();
+    let missing: Vec<&&str> = files.iter().filter(|file| !root.join(file).exists()).collect();
+    assert!(files.len() > 80 && missing.is_empty(), "missing: {missing:?}, of {}", files.len());
 }
