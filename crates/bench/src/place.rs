@@ -2,7 +2,9 @@
 
 use std::{
     fmt,
+    fs::Permissions,
     net::SocketAddr,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -37,7 +39,9 @@ pub struct Place {
 
 impl Place {
     pub async fn fresh(bench: &Bench, kind: Kind) -> anyhow::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("data.").tempdir_in(bench.dir())?;
+        // Other files are put beside the server's own, so it would refuse a directory that others can read.
+        let own = Permissions::from_mode(0o700);
+        let dir = tempfile::Builder::new().prefix("data.").permissions(own).tempdir_in(bench.dir())?;
         let database = match kind {
             Kind::Sqlite => None,
             Kind::Postgres => {

@@ -43,8 +43,8 @@ pub enum Error {
     #[error("{}", .0.describe())]
     Open(Open),
     #[error(
-        "the directory {} holds entries that Omoi did not make ({entries}), and other users can read it; choose or \
-         create an empty directory with --data-dir", .path.display()
+        "other users can read the directory {path}, and it holds entries that Omoi did not make ({entries}); if only Omoi \
+         uses it, run: chmod 700 {path}; otherwise choose another directory with --data-dir", path = .path.display()
     )]
     Foreign { path: PathBuf, entries: String },
 }
