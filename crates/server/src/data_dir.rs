@@ -265,7 +265,7 @@ mod tests {
         set(dir.path(), 0o755);
         let config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         let refused = make(&config).unwrap_err().to_string();
-        assert!(refused.contains("(home, www)") && refused.contains("empty directory"), "{refused}");
+        assert!(refused.contains("(home, www)") && refused.contains("chmod 700"), "{refused}");
         let modes = || ["home", "www", "images"].map(|name| mode(&at(name)));
         assert_eq!((mode(dir.path()), modes()), (0o755, [0o755, 0o755, 0o1777]));
 
