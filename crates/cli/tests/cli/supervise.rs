@@ -1,9 +1,6 @@
 //! `omoi supervise`: recorded runs, replayed without a server.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -106,8 +103,7 @@ const DELAY_EVENTS_MAX: i64 = 180;
 #[test]
 fn the_rules_are_as_good_as_they_were_on_all_runs_there_are() {
     let dir = Dir::new();
-    // Over all seeds: one has too few runs with a fault of each kind for a share of them to say much.
-    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut weakening = Sum::default();
     for seed in ["1", "2", "3", "4", "5"] {
         let told = run(&dir, &["supervise", "measure", RUNS, "--seed", seed, "--json"]).json();
         let made = &told["sources"][1]["score"];
@@ -123,30 +119,42 @@ fn the_rules_are_as_good_as_they_were_on_all_runs_there_are() {
                 continue;
             }
             let count = |key: &str| figure[key].as_u64().unwrap();
-            let fine = count("labelled") >= 4
-                && figure["delay_events_p90"].as_i64().is_some_and(|events| events <= DELAY_EVENTS_MAX);
-            assert!(fine, "seed {seed}: {kind}: {figure:#}");
-            let sum = sums.entry(kind.clone()).or_default();
-            sum.labelled += count("labelled");
-            sum.found += count("found");
-            sum.wrong += count("wrong");
+            let sum = Sum { labelled: count("labelled"), found: count("found"), wrong: count("wrong") };
+            let in_time =
+                figure["delay_events_p90"].as_i64().is_some_and(|events| events <= DELAY_EVENTS_MAX);
+            assert!(sum.labelled >= 4 && in_time, "seed {seed}: {kind}: {figure:#}");
+            if kind == "test_weakening" {
+                weakening.add(&sum);
+            } else {
+                sum.assert_at_least(RECALL_MIN, &format!("seed {seed}: {kind}: {figure:#}"));
+            }
         }
     }
-    for (kind, Sum { labelled, found, wrong }) in sums {
-        let recall_min = if kind == "test_weakening" { RECALL_OF_WEAKENING_MIN } else { RECALL_MIN };
-        let (precision, recall) = (share(found, found + wrong), share(found, labelled));
-        assert!(
-            precision >= PRECISION_MIN && recall >= recall_min,
-            "{kind}: {found} of {labelled} found, {wrong} wrong"
-        );
-    }
+    // Each seed misses up to two of 18 or finds one too many, so this kind alone is judged over all seeds.
+    weakening.assert_at_least(RECALL_OF_WEAKENING_MIN, "test_weakening");
 }
 
-#[derive(Default)]
+/// Runs with a kind of finding.
+#[derive(Debug, Default)]
 struct Sum {
     labelled: u64,
     found: u64,
     wrong: u64,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Self) {
+        self.labelled += other.labelled;
+        self.found += other.found;
+        self.wrong += other.wrong;
+    }
+
+    #[track_caller]
+    fn assert_at_least(&self, recall_min: f64, of: &str) {
+        let precision = share(self.found, self.found + self.wrong);
+        let recall = share(self.found, self.labelled);
+        assert!(precision >= PRECISION_MIN && recall >= recall_min, "{self:?} {of}");
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts of runs are small")]
